@@ -12,6 +12,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from exposurekit.cli.file_templates import fill
 from exposurekit.cli.systemd import program
 from exposurekit.system import paths
 
@@ -34,152 +35,12 @@ _CONNECTION_PARAMETERS = {
 _NOT_IN_A_UNIT = {"database", "key_file", "install_help", "create", "sites_directory"}
 _CHOSEN = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
 NEW_KEY = "head -c 32 /dev/urandom | base64 | tr '+/' '-_'"
-_PREPARATION = """# As root, once: the user, the key (keep a copy elsewhere) and the directory of the site definitions.
-# useradd --system --home-dir {state} --shell /usr/sbin/nologin {user}
-# install -d -o {user} -m 700 {state} && install -d -m 755 {settings} {sites}
-{copies}# {new_key_file}chown {user} {key_file}
-"""
 # With `set -C` the shell overwrites no file: with another key, the database cannot be read.
 _NEW_KEY_FILE = "(umask 077; set -C; {new_key} >{key_file}) && "
 _COPIES = (
     "# If you have run the service before, stop it and copy its files; a copied key is not replaced below.\n"
 )
 _COPY = "# install -o {user} -m 600 {source} {target}\n"
-_ENVIRONMENT = """# --- {environment} ---
-# No secrets: the key and, for PostgreSQL, the password are in files that only {user} can read.
-# Parameters of the URL that may be secret are left out.
-EXPOSUREKIT_DATABASE={database}
-EXPOSUREKIT_SERVICE_KEY_FILE={key_file}
-EXPOSUREKIT_SITES={quoted_sites}
-# The settings of the mailbox. {user} must be able to read the file, and the password file that it names.
-{mail}
-# A line database:port:name:user:password, as libpq reads it; chmod 600.
-PGPASSFILE={settings}/pgpass
-"""
-_UNIT = """# --- /etc/systemd/system/exposurekit-{command}.service ---
-[Unit]
-Description=exposurekit {command}: {summary}
-Wants=network-online.target
-After=network-online.target
-
-[Service]
-Type=exec
-User={user}
-WorkingDirectory={state}
-EnvironmentFile={environment}
-ExecStart={words}
-Restart=always
-RestartSec=5
-# Time to finish requests and to release jobs; nothing is lost if it is shorter.
-TimeoutStopSec=60
-LimitNOFILE=8192
-# With --processes, a process that the kernel kills for lack of memory is replaced; the others keep running.
-OOMPolicy=continue
-UMask=0077
-ReadWritePaths={writable}
-ProtectSystem=strict
-ProtectHome=read-only
-ProtectProc=invisible
-ProtectClock=true
-ProtectHostname=true
-ProtectControlGroups=true
-ProtectKernelLogs=true
-ProtectKernelModules=true
-ProtectKernelTunables=true
-PrivateDevices=true
-PrivateTmp=true
-NoNewPrivileges=true
-CapabilityBoundingSet=
-LockPersonality=true
-RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX
-RestrictNamespaces=true
-RestrictRealtime=true
-RestrictSUIDSGID=true
-SystemCallArchitectures=native
-SystemCallFilter=@system-service
-SystemCallErrorNumber=EPERM
-
-[Install]
-WantedBy=multi-user.target
-
-# Every other command needs the same environment and user. The first one creates the database:
-# sudo -u {user} sh -c 'set -a; . {environment}; {program} integrator add NAME --attested-by WHO'
-# then: systemctl daemon-reload && systemctl enable --now exposurekit-{command}
-"""
-_CONTAINERFILE = """# --- Containerfile, in a checkout of exposurekit ---
-FROM python:3.13-slim
-RUN useradd --system --uid {uid} --home-dir {state} --create-home {user}
-# Not all of the directory: the secrets would be in the image.
-COPY pyproject.toml README.md /source/
-COPY exposurekit /source/exposurekit
-RUN pip install --no-cache-dir '/source[service,postgres]' && rm -r /source
-USER {uid}
-WORKDIR {state}
-ENTRYPOINT ["exposurekit"]
-"""
-_COMPOSE = """# --- compose.yaml, beside it ---
-# Once, as root, beside this file: the secrets (keep a copy of service.key elsewhere) and the directory of the definitions.
-# mkdir -p sites secrets && chmod 700 secrets && umask 077
-# (set -C; {new_key} >secrets/service.key)
-# (set -C; head -c 24 /dev/urandom | base64 | tr '+/' '-_' >secrets/postgres_password)
-# (set -C; echo "database:5432:exposure:exposure:$(cat secrets/postgres_password)" >secrets/pgpass)
-# chown {uid} secrets/service.key secrets/pgpass
-# then: docker compose up --detach --build
-# and:  docker compose run --rm serve integrator add acme --no-attestation
-name: exposurekit
-
-x-exposurekit: &exposurekit
-  build: {{context: ., dockerfile: Containerfile}}
-  image: exposurekit
-  restart: unless-stopped
-  environment:
-    EXPOSUREKIT_DATABASE: postgresql+psycopg://exposure@database/exposure
-    EXPOSUREKIT_SERVICE_KEY_FILE: /run/secrets/service_key
-    PGPASSFILE: /run/secrets/pgpass
-  secrets: [service_key, pgpass]
-  depends_on:
-    database: {{condition: service_healthy}}
-  read_only: true
-  tmpfs: [/tmp]
-  cap_drop: [ALL]
-  security_opt: ["no-new-privileges:true"]
-
-services:
-  database:
-    image: postgres:18
-    restart: unless-stopped
-    environment:
-      POSTGRES_USER: exposure
-      POSTGRES_DB: exposure
-      POSTGRES_PASSWORD_FILE: /run/secrets/postgres_password
-    secrets: [postgres_password]
-    volumes: ["database:/var/lib/postgresql"]
-    healthcheck:
-      test: [CMD, pg_isready, --username, exposure, --dbname, exposure]
-      interval: 5s
-      retries: 20
-  serve:
-    <<: *exposurekit
-    # Reached through a TLS proxy on this machine. All its clients share one address, and the limits of an address.
-    command: [serve, --no-worker, --host, 0.0.0.0, --port, "8642"{processes}]
-    ports: ["127.0.0.1:8642:8642"]
-    healthcheck:
-      test: [CMD, python, -c, "import urllib.request as r; r.urlopen('http://127.0.0.1:8642/health', timeout=5)"]
-      interval: 30s
-  worker:
-    <<: *exposurekit
-    # With a mailbox, append --mail, {settings}/mail/mail.yaml and mount ./mail:{settings}/mail:ro, with the password file.
-    command: [worker, --sites, {sites}]
-    volumes: ["./sites:{sites}:ro"]
-
-secrets:
-  service_key: {{file: ./secrets/service.key}}
-  pgpass: {{file: ./secrets/pgpass}}
-  postgres_password: {{file: ./secrets/postgres_password}}
-
-volumes:
-  database: {{}}
-"""
 
 install_help_option = click.option(
     "--install-help",
@@ -224,7 +85,7 @@ def install_instructions(context: click.Context) -> str:
         "settings": SETTINGS,
         "state": STATE,
         "user": USER,
-        "uid": UID,
+        "uid": str(UID),
         "new_key": NEW_KEY,
     }
     processes = options.get("processes", 1)
@@ -232,12 +93,10 @@ def install_instructions(context: click.Context) -> str:
         "sites": f"{SETTINGS}/sites",
         "processes": f', --processes, "{processes}"' if processes > 1 else "",
     }
-    files = (_PREPARATION, _ENVIRONMENT, _UNIT)
+    files = ("preparation.sh", "exposurekit.env", "exposurekit.service")
+    containers = ("Containerfile", "compose.yaml")
     return "\n".join(
-        [
-            *(text.format_map(names) for text in files),
-            *(text.format_map(in_a_container) for text in (_CONTAINERFILE, _COMPOSE)),
-        ]
+        [*(fill(name, names) for name in files), *(fill(name, in_a_container) for name in containers)]
     )
 
 

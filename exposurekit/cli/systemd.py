@@ -7,42 +7,9 @@ from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
+from exposurekit.cli.file_templates import fill
 from exposurekit.text.times import interval
 
-_SYSTEMD = """# 1. systemd: /etc/systemd/system/exposurekit-watch.service
-[Unit]
-Description=exposurekit watch: collects exposure data at intervals
-Wants=network-online.target
-After=network-online.target
-
-[Service]
-User={user}
-WorkingDirectory={directory}
-# EXPOSUREKIT_BASE_URL, _INTEGRATION_NAME, _API_KEY and _API_SECRET, and the variables of rules and webhooks, one per
-# line; chmod 600.
-EnvironmentFile={environment}
-ExecStart={command} watch run --history {history} {options}
-Restart=always
-RestartSec=60
-# Time to finish writing; an interrupted collection continues after a restart.
-TimeoutStopSec=300
-NoNewPrivileges=true
-PrivateTmp=true
-ProtectSystem=strict
-ReadWritePaths={writable}
-UMask=0077
-
-[Install]
-WantedBy=multi-user.target
-
-# then: systemctl daemon-reload && systemctl enable --now exposurekit-watch
-# and:  {command} watch status --history {history}
-
-"""
-_CRON = """# 2. or cron, which only collects: no webhooks, notifications or reports: crontab -e
-SHELL=/bin/sh
-{schedule} cd {directory} && set -a && . {environment} && {command} collect --history {history}{collect} >>collect.log 2>&1
-"""
 _NO_CRON = """# 2. Cron cannot collect every {every}: it can at intervals that divide an hour or a day, such as 30m, 6h or 1d.
 """
 
@@ -59,18 +26,19 @@ def install_instructions(
         (name for name in (".env", "exposurekit.env") if Path(name).is_file()), "exposurekit.env"
     )
     schedule = _cron_schedule(every)
-    return (_SYSTEMD + (_CRON if schedule else _NO_CRON)).format(
-        user=getpass.getuser(),
-        directory=shlex.quote(str(Path.cwd())),
-        command=shlex.quote(str(program())),
-        history=shlex.quote(str(directory or history)),
-        environment=shlex.quote(str(Path.cwd() / environment)),
-        options=shlex.join(["--every", interval(every), *collect_options, *watch_options]),
-        collect="".join(f" {shlex.quote(word)}" for word in collect_options),
-        schedule=schedule,
-        every=interval(every),
-        writable=shlex.quote(str(directory.parent if directory else Path.cwd())),
-    )
+    values = {
+        "user": getpass.getuser(),
+        "directory": shlex.quote(str(Path.cwd())),
+        "command": shlex.quote(str(program())),
+        "history": shlex.quote(str(directory or history)),
+        "environment": shlex.quote(str(Path.cwd() / environment)),
+        "options": shlex.join(["--every", interval(every), *collect_options, *watch_options]),
+        "collect": "".join(f" {shlex.quote(word)}" for word in collect_options),
+        "schedule": schedule or "",
+        "writable": shlex.quote(str(directory.parent if directory else Path.cwd())),
+    }
+    cron = fill("exposurekit-watch.cron", values) if schedule else _NO_CRON.format(every=interval(every))
+    return fill("exposurekit-watch.service", values) + cron
 
 
 def _cron_schedule(every: timedelta) -> str | None:
