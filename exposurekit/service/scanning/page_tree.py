@@ -9,27 +9,11 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 
 from exposurekit.service.scanning.generated_names import is_generated
 from exposurekit.service.scanning.html_text import one_line, tree
+from exposurekit.service.scanning.page_words import CLASSES_OF_STATES
 
 SHORT_MAX = 300  # characters of a text that is compared
 _TEXT_NODE = "-text"
 _CLASS = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,39}")
-_STATES = frozenset(
-    [
-        "active",
-        "selected",
-        "current",
-        "first",
-        "last",
-        "odd",
-        "even",
-        "open",
-        "closed",
-        "hidden",
-        "visible",
-        "new",
-        "hover",
-    ]
-)
 
 
 class PageTree:
@@ -92,7 +76,7 @@ class PageTree:
         return tuple(
             name
             for name in names
-            if _CLASS.fullmatch(name) and name not in _STATES and not is_generated(name)
+            if _CLASS.fullmatch(name) and name not in CLASSES_OF_STATES and not is_generated(name)
         )
 
     def tag(self, at: int) -> str:

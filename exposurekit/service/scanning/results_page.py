@@ -7,94 +7,12 @@ from urllib.parse import parse_qsl, urljoin, urlsplit
 
 from exposurekit.service.scanning.field_selectors import is_personal
 from exposurekit.service.scanning.page_tree import PageTree
+from exposurekit.service.scanning.page_words import COMMON, NEGATIONS, RESULTS
 from exposurekit.service.scanning.selector_candidates import link_candidates
 from exposurekit.service.sites.selectors import selector_parts
 from exposurekit.text.words import words
 
 _MARK_MIN, _MARK_WORDS_MAX = 8, 12  # letters and words of a text that says that nobody is listed
-_NEGATIONS = frozenset(
-    [
-        "no",
-        "not",
-        "nobody",
-        "none",
-        "nothing",
-        "zero",
-        "unable",
-        "never",
-        "neither",
-        "without",
-        "cannot",
-        "cant",
-        "couldnt",
-        "didnt",
-        "doesnt",
-        "wasnt",
-        "werent",
-        "havent",
-        "hasnt",
-        "isnt",
-        "arent",
-        "dont",
-    ]
-)
-_RESULT_WORDS = frozenset(
-    [
-        "result",
-        "results",
-        "record",
-        "records",
-        "match",
-        "matches",
-        "matching",
-        "found",
-        "find",
-        "listing",
-        "listings",
-        "listed",
-        "person",
-        "people",
-        "name",
-        "names",
-        "anybody",
-        "anyone",
-        "search",
-        "entry",
-        "entries",
-    ]
-)
-# Words that are not a name, though in the middle of a title they have a capital.
-_COMMON_WORDS = _RESULT_WORDS | frozenset(
-    [
-        "one",
-        "here",
-        "this",
-        "that",
-        "these",
-        "your",
-        "our",
-        "the",
-        "a",
-        "an",
-        "any",
-        "for",
-        "of",
-        "in",
-        "with",
-        "was",
-        "were",
-        "is",
-        "are",
-        "we",
-        "sorry",
-        "could",
-        "did",
-        "does",
-        "be",
-        "by",
-        "under",
-    ]
-)
 _SENTENCE = re.compile(r"[^.!?;:\u2026|\u2022]+")
 _NEXT = re.compile(
     r"(?i)(?:(?:next|older|more|show more)(?: (?:page|results|notices|listings|records))?)?[\s>\u203a\u00bb\u2192]*"
@@ -129,11 +47,11 @@ def no_results_mark(
     if (current := next(filter(is_telling, present), None)) is not None:
         return current
     query_words = {word for page in pages for word in _query_words(page)}
-    specific = personal.union(query_words) - _COMMON_WORDS - _NEGATIONS
+    specific = personal.union(query_words) - COMMON - NEGATIONS
     page = pages[0]
     texts = dict.fromkeys(text for at in page.short for text in (page.own_text(at), page.short[at]) if text)
     marks = dict.fromkeys(mark for text in texts for mark in _marks(text, specific) if is_telling(mark))
-    return min(marks, key=lambda mark: (_RESULT_WORDS.isdisjoint(words(mark)), len(mark)), default=None)
+    return min(marks, key=lambda mark: (RESULTS.isdisjoint(words(mark)), len(mark)), default=None)
 
 
 def _squeezed(text: str) -> str:
@@ -169,7 +87,7 @@ def _marks(text: str, specific: frozenset[str]) -> Iterator[str]:
 def _is_specific(word: str, specific: frozenset[str], *, is_first: bool) -> bool:
     """Return whether a word is of this search alone: of its name, a number, or a name in the middle of a sentence."""
     parts = words(word)
-    is_name = word[:1].isupper() and not is_first and not _COMMON_WORDS.union(_NEGATIONS).issuperset(parts)
+    is_name = word[:1].isupper() and not is_first and not COMMON.union(NEGATIONS).issuperset(parts)
     is_quoted = bool(re.search('["\u201c\u201d\u00ab\u00bb]', word))
     return is_name or is_quoted or any(map(str.isdigit, word)) or not specific.isdisjoint(parts)
 
@@ -179,7 +97,7 @@ def _is_mark(text: str) -> bool:
     return (
         len(_squeezed(text)) >= _MARK_MIN
         and 2 <= len(parts) <= _MARK_WORDS_MAX  # noqa: PLR2004  a sentence
-        and not _NEGATIONS.isdisjoint(parts)
+        and not NEGATIONS.isdisjoint(parts)
     )
 
 

@@ -10,6 +10,7 @@ from urllib.parse import urldefrag, urljoin, urlsplit
 
 from exposurekit.service.scanning.generated_names import is_generated
 from exposurekit.service.scanning.page_tree import PageTree
+from exposurekit.service.scanning.page_words import LABELS
 from exposurekit.text.words import words
 
 Candidates = Iterator[tuple[float, str]]
@@ -31,63 +32,6 @@ _LABEL_TAGS = frozenset(
 )
 OUTER_TAGS = frozenset({"html", "body"})
 _LABEL = re.compile(r"[^\W\d_][^\d\"'\\,;()]*")
-# A label that only one listing shows is a label, and no text of that listing, if it has no other words than these.
-_LABEL_VOCABULARY = frozenset(
-    [
-        "a",
-        "age",
-        "aged",
-        "aka",
-        "alias",
-        "aliases",
-        "also",
-        "and",
-        "address",
-        "addresses",
-        "as",
-        "at",
-        "be",
-        "born",
-        "cities",
-        "current",
-        "email",
-        "emails",
-        "family",
-        "former",
-        "formerly",
-        "full",
-        "homes",
-        "household",
-        "in",
-        "kin",
-        "known",
-        "lived",
-        "lives",
-        "locations",
-        "may",
-        "names",
-        "of",
-        "old",
-        "other",
-        "past",
-        "phone",
-        "phones",
-        "places",
-        "possible",
-        "previous",
-        "related",
-        "relations",
-        "relatives",
-        "seen",
-        "the",
-        "to",
-        "towns",
-        "was",
-        "with",
-        "yrs",
-        "years",
-    ]
-)
 
 
 def _simple(page: PageTree, at: int, *, tags: frozenset[str]) -> Candidates:
@@ -291,4 +235,4 @@ def has_unusual_label(selector: str) -> bool:
     (False, True)
     """
     label = re.search(r':lexbor-contains\("([^"]*)"\)', selector)
-    return label is not None and not _LABEL_VOCABULARY.issuperset(words(label[1]))
+    return label is not None and not LABELS.issuperset(words(label[1]))
