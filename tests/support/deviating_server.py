@@ -396,25 +396,6 @@ class Writer:
         return f"<{name}>{inside}</{name}>" if inside else f"<{name}/>"
 
 
-def _form(text: str) -> dict[str, Any]:
-    """Form fields; `emails[][address]` and `emails[0][address]` make lists of objects."""
-    fields: dict[str, Any] = {}
-    for name, value in parse_qsl(text, keep_blank_values=True):
-        head, *keys = re.split(r"\]?\[", name.removesuffix("]"))
-        if not keys:
-            fields[head] = value
-            continue
-        items = fields.setdefault(head, [])
-        index, key = keys[0], keys[-1]
-        if len(keys) == 1:
-            items.append(value)
-            continue
-        if int(index) >= len(items) if index else not items or key in items[-1]:
-            items.append({})
-        items[int(index) if index else -1][key] = value
-    return fields
-
-
 class _Refusal(Exception):
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -428,27 +409,6 @@ def _integer(value: Any, name: str, default: int | None = None) -> int | None:
         return int(value)
     except (TypeError, ValueError):
         raise _Refusal(400, f"{name} is invalid") from None
-
-
-def _true(value: Any) -> bool:
-    return value in (True, 1, "true", "1")
-
-
-def _items(value: Any, name: str) -> list[dict[str, Any]]:
-    """A list of objects, a JSON text of one, or comma-separated text."""
-    if isinstance(value, str) and value.lstrip().startswith(("[", "{")):
-        value = json.loads(value)
-    if isinstance(value, dict):
-        value = [value]
-    if isinstance(value, str):
-        parts = [part.strip() for part in value.split(",") if part.strip()]
-        if name == "aliases":
-            names = [part.partition(" ") for part in parts]
-            return [{"first_name": first, "last_name": last} for first, _, last in names]
-        return [{_ITEM_FIELDS[name][0]: part} for part in parts]
-    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-        raise _Refusal(400, f"{name} is invalid")
-    return value
 
 
 class Service:
@@ -493,7 +453,7 @@ class Service:
         if request.body and request.headers.get("content-type") == "application/json":
             body = json.loads(request.body)
         elif request.body:
-            body = _form(request.body.decode())
+            body = dict(parse_qsl(request.body.decode(), keep_blank_values=True))
         headers = {"api_secret": "x-api-secret", "secret": "x-user-secret"}
         sent = {"query": request.query, "body": body}
         sent["header"] = {
@@ -559,7 +519,7 @@ class Service:
         number = self._next_id()
         person = _person(number, str(700_000_000_000_000_000 + number), None, "", "", "")
         self._edit(person, values)
-        person["is_scanning"] = _true(values.get("async"))
+        person["is_scanning"] = bool(values.get("async"))
         if not person["is_scanning"]:  # "a new scan completes before the call returns"
             name = f"{person['first_name']} {person['last_name']}"
             record = _record(self._next_id(), name, "PeepFinder", "discovered", None, "0042")
@@ -585,31 +545,15 @@ class Service:
         return {**named, "users": [self._write.fields(user) for user in users]}
 
     def _edit(self, person: dict[str, Any], values: dict[str, Any]) -> None:
-        """Update user, rules 1 to 5."""
+        """Set what was sent, as JSON; list items are appended."""
         for name in _NAMES:
             if values.get(name) is not None:
                 person[name] = str(values[name])
         if "birth_date" in values:
             person["birth_date"] = _integer(values["birth_date"], "birth_date")
-        for name in _ITEM_FIELDS:
-            if values.get(name) is not None:
-                for item in _items(values[name], name):
-                    self._edit_item(person[name], item, name)
-
-    def _edit_item(self, existing: list[dict[str, Any]], item: dict[str, Any], name: str) -> None:
-        fields = {key: item[key] for key in _ITEM_FIELDS[name] if key in item}
-        if item.get("id") in (None, ""):
-            if not _true(item.get("_destroy")):
-                existing.append({"id": self._next_id(), **dict.fromkeys(_ITEM_FIELDS[name], ""), **fields})
-            return
-        positions = {str(one["id"]): position for position, one in enumerate(existing)}
-        if str(item["id"]) not in positions:
-            raise _Refusal(400, f"id in {name} is invalid")
-        position = positions[str(item["id"])]
-        if _true(item.get("_destroy")):
-            del existing[position]
-        else:
-            existing[position] |= fields
+        for name, fields in _ITEM_FIELDS.items():
+            for item in values.get(name, ()):
+                person[name].append({"id": self._next_id(), **dict.fromkeys(fields, ""), **item})
 
 
 def _check(name: str, secrets: dict[str, str], right: str | None) -> None:
