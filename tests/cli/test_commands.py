@@ -259,6 +259,7 @@ def test_a_service_is_set_up_used_and_rotated(shell):
     assert [(one["integration_name"], one["users"]) for one in listed] == [("acme", 1)]
     assert integrator("remove", "acme").returncode == 1
     assert "Removed acme and 1 user." in integrator("remove", "acme", "--with-users").stdout
+    assert json.loads(integrator("list", "--json").stdout) == []
 
 
 def test_credentials_as_printed_work_in_an_env_file(shell, monkeypatch):

@@ -6,11 +6,11 @@ from functools import partial
 
 import pytest
 from sqlalchemy import delete, update
-from support.services import JANE, Service, a_database, a_service, at_work, in_event_loop, json_body, opened
+from support.services import JANE, Service, a_database, a_service, in_event_loop, opened
 
 from exposurekit.contract.inputs import EmailItem
 from exposurekit.contract.operations import OPERATIONS
-from exposurekit.service.accounts import integrators, user_items
+from exposurekit.service.accounts import user_items
 from exposurekit.service.api import middleware
 from exposurekit.service.findings.findings import Listing, Page, Site, discover_link, discover_record
 from exposurekit.service.findings.removals import submit_removal
@@ -201,15 +201,6 @@ async def test_a_database_error_hides_its_parameters(tmp_path):
             async with database.writing() as work:
                 await user_items.update_items(work, 10**9, items)
     assert "parameters hidden" in str(error.value)
-
-
-def test_rotated_credentials_are_rejected_immediately(tmp_path):
-    with a_service(tmp_path) as service:
-        assert service.call("GET", "/users").status_code == 200
-        new = at_work(service.database, lambda work: integrators.rotate(work, "acme"))
-        assert service.call("GET", "/users").status_code == 401
-        root = f"{service.base_url}/api/acme/{new.api_key}/v2"
-        json_body(service.http.get(f"{root}/users", params={"api_secret": new.api_secret}))
 
 
 @pytest.mark.parametrize(

@@ -203,22 +203,6 @@ def test_a_user_is_scanned_only_while_active_and_consenting(service, jane, activ
     assert (row_of(service, jane).due_at is not None) is may
 
 
-def test_activation_makes_a_scan_due_again(service, jane):
-    """Not in the specification, "service activation": scanning follows it."""
-    consent(service, jane)
-    do(service, accounts_consent.deactivate, jane)
-    service.clock.advance(timedelta(days=3))
-    do(service, accounts_consent.activate, jane)
-    assert row_of(service, jane).due_at == service.clock.now()
-
-
-def test_a_scheduled_scan_is_due_now_and_shown(service, jane):
-    consent(service, jane)
-    assert do(service, accounts_consent.schedule_scan, jane)
-    assert row_of(service, jane).due_at == service.clock.now()
-    assert service.get(jane)["user"]["is_scanning"] is True
-
-
 def test_users_are_counted_by_activation_and_consent(service):
     before = service.work(accounts_consent.counts)
     users = [service.create() for _ in range(5)]

@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 import pytest
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import delete, insert, select, update
 from support.services import LISTING, PAGE, SITE, a_service, at_work, json_body
 
 from exposurekit.contract import codec
@@ -326,14 +326,6 @@ def test_a_worker_writes_missing_documents(store, tmp_path):
 
         asyncio.run(run_worker())
         assert [response_of(service, user) for user in users] == before
-
-
-def test_a_purged_user_leaves_no_document(service):
-    user = with_findings(service)
-    of_user = select(func.count().label("rows")).where(DOCUMENTS.c.id == user["id"])
-    assert service.work(lambda work: work.first(of_user)).rows == 1
-    service.work(lambda work: consent.purge(work, user["id"]))
-    assert service.work(lambda work: work.first(of_user)).rows == 0
 
 
 def test_a_lock_without_a_change_keeps_the_document(service):

@@ -61,21 +61,3 @@ def test_rotating_replaces_key_and_secret(work, acme):
     new = work(lambda work: integrators.rotate(work, "acme"))
     assert new.integration_name == "acme"
     assert not {new.api_key, new.api_secret} & {acme.api_key, acme.api_secret}
-
-
-@pytest.mark.parametrize("step", [integrators.rotate, integrators.remove])
-def test_an_unknown_name_raises_error(work, step):
-    with pytest.raises(ConfigurationError, match="no integrator"):
-        work(lambda work: step(work, "nobody"))
-
-
-def test_removing_users_must_be_explicit(work):
-    async def fill(work):
-        await integrators.add(work, "acme")
-        await users.create(work, 1, {"first_name": "Jane", "last_name": "Doe"})
-
-    work(fill)
-    with pytest.raises(ConfigurationError, match="1 users"):
-        work(lambda work: integrators.remove(work, "acme"))
-    assert work(lambda work: integrators.remove(work, "acme", with_users=True)) == 1
-    assert work(integrators.all) == []

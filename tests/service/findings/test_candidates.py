@@ -8,7 +8,6 @@ from sqlalchemy import select
 from support.services import LISTING, SITE
 
 from exposurekit.errors import ConfigurationError
-from exposurekit.service.accounts import consent
 from exposurekit.service.findings import candidates
 from exposurekit.service.findings.candidates import POSSIBLE, QUARANTINED, Assessment
 from exposurekit.service.findings.findings import Site, discover_record
@@ -134,9 +133,3 @@ def test_a_candidate_is_encrypted_and_hidden_in_its_repr(service, jane):
     for text in (repr(one), repr(rows)):
         assert "Jane" not in text
         assert LISTING.reference_id not in text
-
-
-def test_candidates_are_purged_with_their_user(service, jane):
-    save(service, jane)
-    service.work(lambda work: consent.purge(work, jane["id"]))
-    assert stored_candidates(service, jane) == []

@@ -847,18 +847,6 @@ def test_alert_change_and_event_are_one_transaction(post, jane, step):
     assert everything() == before
 
 
-def test_purging_a_user_deletes_their_deliveries(post, jane):
-    john = post.person()
-    post.find(jane)
-    post.find(john)
-    post.receiver.always = FAILED
-    post.close_windows()
-    post.find(jane, "2")
-    post.write(consent.purge, jane)
-    assert counts(post) == [1, 2, 1]
-    assert {delivery.user_id for delivery in post.deliveries()} == {john}
-
-
 def test_a_user_purged_between_attempts_is_not_delivered(post, jane):
     post.find(jane)
     lease = post.lease()
@@ -920,15 +908,6 @@ def test_integrators_take_turns_with_their_deliveries(post):
     post.later(WINDOW_S)
     assert post.work(post.another_worker(config=WorkerConfig(deliveries=1))) == 9
     assert [one.path for one in post.receiver.got].index("/beta") < 2
-
-
-def test_deliveries_are_listed_newest_first_up_to_a_limit(post):
-    people = [post.person() for _ in range(3)]
-    for user_id in people:
-        post.find(user_id)
-    assert [delivery.user_id for delivery in post.deliveries()] == people[::-1]
-    assert [delivery.user_id for delivery in post.deliveries(limit=2, state="open")] == people[:0:-1]
-    assert post.deliveries(state="dead") == []
 
 
 def test_logs_and_database_contain_no_personal_data_and_no_secret(post, jane, caplog):
