@@ -1,79 +1,17 @@
-"""The wording of opt-outs by email, and of complaints about those that got no answer. Plain text, from templates."""
+"""Opt-outs by email, and complaints about those that got no answer: plain text, from the templates in `wording.yaml`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from importlib.resources import files
+from typing import Any
 
 from exposurekit.service.sites.definition import TemplateName
+from exposurekit.text import plain_yaml
 
 SUBJECT = "Request to delete a listing ({reference})"
-_LABELS = {
-    "first_name": "First name",
-    "middle_name": "Middle name",
-    "last_name": "Last name",
-    "birth_date": "Date of birth",
-    "email": "Email address",
-    "phone_number": "Phone number",
-    "address1": "Street",
-    "city": "City",
-    "state": "State",
-    "zip": "ZIP code",
-}
-_OPENINGS: Mapping[TemplateName, str] = {
-    "ccpa": (
-        "we write for {name}, who uses the rights of a consumer under the California Consumer Privacy Act. Please delete the "
-        "personal information that you hold about this person, neither sell nor share it from now on, and pass this request "
-        "on to those who received it from you."
-    ),
-    "gdpr": (
-        "we write for {name}, who asks you under Article 17 of the General Data Protection Regulation to erase all personal "
-        "data about this person, and objects under Article 21 to any further processing. Please tell those who received the "
-        "data from you, as Article 19 requires."
-    ),
-    "neutral": (
-        "we write for {name}. Your site shows personal data of this person, who did not ask for that. Please remove the "
-        "listing, and do not publish it again."
-    ),
-}
-_DEADLINES: Mapping[TemplateName, str] = {
-    "ccpa": "The Act gives you {days:g} days to answer.",
-    "gdpr": "The Regulation gives you one month to answer.",
-    "neutral": "We hope for your answer within {days:g} days.",
-}
-_AUTHORITIES: Mapping[TemplateName, tuple[str, str]] = {
-    "ccpa": ("the California Privacy Protection Agency", "the California Consumer Privacy Act"),
-    "gdpr": (
-        "the data protection authority in charge",
-        "Article 17 of the General Data Protection Regulation",
-    ),
-    "neutral": ("the consumer protection authority in charge", "the law that protects personal data"),
-}
-_OPT_OUT = """To {site}:
-
-{opening}
-
-The listing:
-{listing}
-
-So that you can find it, and for no other purpose:
-{fields}
-
-{name} agreed on {consented_on} that we send this request; our record of it names {consented_by}. {deadline} Please answer \
-to this message, and do not ask {name} for more data than the listing shows.
-"""
-_COMPLAINT = """To {authority}:
-
-I complain about {site}. It publishes personal data about me, {name}, and does not answer.
-
-- On {sent_on} a request to delete the data was sent to {to} in my name, under {law}.
-- The request named this listing: {listing}
-- The time to answer ended on {answer_by}. There was no answer.
-- {state}
-
-Please examine this, and see to it that the data is deleted. The request is enclosed.
-
-{name}
-"""
+_TEXT = files("exposurekit.service.mail").joinpath("wording.yaml").read_text("utf-8")
+_WORDING: Mapping[str, Any] = plain_yaml.read(_TEXT).value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,19 +46,20 @@ def opt_out(
     answer_within_days: float,
 ) -> str:
     """Return the text of an opt-out; `person` has the user fields that the site needs, and the name."""
-    name = full_name(person)
-    return _OPT_OUT.format(
+    name, wording, labels = full_name(person), _WORDING[template], _WORDING["fields"]
+    text: str = _WORDING["opt_out"].format(
         site=listing.site,
-        opening=_OPENINGS[template].format(name=name),
+        opening=wording["opening"].format(name=name),
         listing=listing.lines(),
         fields="\n".join(
-            f"{_LABELS[key]}: {value}" for key, value in person.items() if key in _LABELS and value
+            f"{labels[key]}: {value}" for key, value in person.items() if key in labels and value
         ),
         name=name,
         consented_on=_day(consent.granted_at),
         consented_by=consent.granted_by,
-        deadline=_DEADLINES[template].format(days=answer_within_days),
+        deadline=wording["deadline"].format(days=answer_within_days),
     )
+    return text
 
 
 def complaint(
@@ -134,10 +73,9 @@ def complaint(
     is_removed: bool,
 ) -> str:
     """Return a draft of a complaint, which the person has to check, to sign and to send."""
-    authority, law = _AUTHORITIES[template]
-    return _COMPLAINT.format(
-        authority=authority,
-        law=law,
+    text: str = _WORDING["complaint"].format(
+        authority=_WORDING[template]["authority"],
+        law=_WORDING[template]["law"],
         site=listing.site,
         name=full_name(person),
         to=to,
@@ -148,6 +86,7 @@ def complaint(
         if is_removed
         else "As far as I know, the listing is still there.",
     )
+    return text
 
 
 def full_name(person: Mapping[str, str]) -> str:
