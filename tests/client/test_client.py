@@ -168,20 +168,6 @@ def test_wrong_secrets_and_unknown_records_are_refused(client, meaning):
         client.get_record(meaning.key(MIRABEL), 9999)
 
 
-@pytest.mark.parametrize("location", ["query", "body", "header"])
-@pytest.mark.parametrize("body_encoding", ["json", "form"])
-def test_credentials_are_sent_only_in_the_configured_location(face, service, location, body_encoding):
-    with connected(face, service, credentials_in=location, body_encoding=body_encoding) as client:
-        client.get_user((MIRABEL["id"], MIRABEL["secret"]))
-        client.update_user((MIRABEL["id"], MIRABEL["secret"]), first_name="Mira")
-        read, written = service.requests
-    for request in (read, written):
-        assert ("x-user-secret" in request.headers) == (location == "header")
-    assert ("secret" in read.query) == (location != "header")
-    assert ("secret" in written.query) == (location == "query")
-    assert bool(re.search(rb"\bsecret\b", written.body)) == (location == "body")
-
-
 @pytest.mark.parametrize("body_encoding", ["json", "form"])
 def test_list_items_are_appended_updated_and_deleted(face, own_service, body_encoding):
     """Update user, rules 1 to 5, in both encodings of a body."""

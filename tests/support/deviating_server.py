@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import unquote
 
 from support import faults
 
@@ -449,11 +449,7 @@ class Service:
         return faults.Answer(status=status, body=json.dumps(body, ensure_ascii=False).encode())
 
     def _respond(self, request: faults.Request) -> dict[str, Any]:
-        body: dict[str, Any] = {}
-        if request.body and request.headers.get("content-type") == "application/json":
-            body = json.loads(request.body)
-        elif request.body:
-            body = dict(parse_qsl(request.body.decode(), keep_blank_values=True))
+        body: dict[str, Any] = json.loads(request.body or "{}")
         headers = {"api_secret": "x-api-secret", "secret": "x-user-secret"}
         sent = {"query": request.query, "body": body}
         sent["header"] = {

@@ -26,44 +26,7 @@ from exposurekit.service.mail.settings import Imap, MailSettings
 PROGRAM = "/usr/sbin/dovecot"
 PASSWORD = "pa55word"
 STARTS_WITHIN_S, ENDS_WITHIN_S = 60, 60
-_CONFIG = """
-protocols = imap
-base_dir = {directory}/run
-state_dir = {directory}/state
-log_path = {directory}/log
-default_internal_user = {user}
-default_internal_group = {group}
-default_login_user = {user}
-first_valid_uid = 1
-ssl = required
-ssl_cert = <{directory}/cert.pem
-ssl_key = <{directory}/key.pem
-mail_location = maildir:{directory}/mail/%u
-passdb {{
-  driver = static
-  args = password={password}
-}}
-userdb {{
-  driver = static
-  args = uid={user} gid={group} home={directory}/mail/%u
-}}
-service imap-login {{
-  chroot =
-  inet_listener imap {{
-    port = 0
-  }}
-  inet_listener imaps {{
-    address = 127.0.0.1
-    port = {port}
-  }}
-}}
-service anvil {{
-  chroot =
-}}
-service stats {{
-  chroot =
-}}
-"""
+_CONFIG = (Path(__file__).parent / "data/dovecot.conf").read_text()
 _numbers = count()
 
 
