@@ -2,6 +2,7 @@
 
 import getpass
 import json
+import shlex
 import sqlite3
 from contextlib import closing
 
@@ -25,33 +26,41 @@ from exposurekit.service.storage import tables
 
 SITE_FILE = site_definition()
 HOOK = "https://93.184.216.34/hook"
-CHANGES = {
-    *(
-        "integrator add",
-        "integrator attest",
-        "integrator clear-callback",
-        "integrator remove",
-        "integrator rotate",
+# Each command that changes state, in order, with the target and the details of its entry.
+RECORDED = (
+    ("integrator add acme --attested-by 'Jo Attester'", "integrator 1", {"attested": True}),
+    ("integrator attest acme --revoke", "integrator 1", {"attested": False}),
+    ("integrator set-quota acme 500", "integrator 1", {"quota": 500, "before": None}),
+    ("integrator rotate acme", "integrator 1", {}),
+    (f"integrator set-callback acme {HOOK} --new-secret", "integrator 1", {"signed": True}),
+    ("users consent 1 --by 'Jane Canarsson'", "user 1", {}),
+    ("users activate 1", "user 1", {}),
+    ("users rescan 1", None, {"user_ids": [1], "everyone": False, "due": 1}),
+    ("users rescan --all", None, {"user_ids": [], "everyone": True, "due": 1}),
+    ("users find", None, {"user_ids": []}),
+    ("users accept 1", "user 1", {"candidate": 1, "record": 1}),
+    ("users reject 2", "user 1", {"candidate": 2}),
+    ("mail confirmed 1 --sites .", None, {"message_id": 1, "record_id": 1}),
+    ("users sent 1 --sites .", None, {"record_ids": [1]}),
+    ("users failed 1 --refused --sites .", None, {"record_ids": [1], "refused": True}),
+    (
+        "users scan 1 --site Seekfolk --sites . Canarsson.html",
+        "user 1",
+        {"site": "Seekfolk", "pages": 1, "discovered": 0, "removed": 0},
     ),
-    *("integrator set-callback", "integrator set-quota", "service check", "users accept", "users activate"),
-    *(
-        "users consent",
-        "users deactivate",
-        "users find",
-        "users purge",
-        "users reject",
-        "users rescan",
-        "users failed",
-        "users scan",
-        "users sent",
-        "users withdraw",
-        "webhooks replay",
-        "mail approve",
-        "mail confirmed",
-        "mail discard",
-        "evidence export",
-    ),
-}
+    ("webhooks replay msg_1", None, {"webhook_ids": ["msg_1"]}),
+    ("webhooks replay --all", None, {"deliveries": 1}),
+    ("mail discard --all", None, {"messages": 0}),
+    ("mail approve --all", None, {"request_ids": []}),
+    ("evidence export 1 --out bundle.zip", "user 1", {"before": 0, "after": 0}),
+    ("users withdraw 1 --by 'Jane Canarsson'", "user 1", {"withdrawn": 1}),
+    ("users deactivate 1", "user 1", {}),
+    ("service check", None, {"damaged": 0}),
+    ("users purge 1 --yes", "user 1", {}),
+    ("integrator clear-callback acme", "integrator 1", {}),
+    ("integrator remove acme", "integrator 1", {"users": 0}),
+)
+CHANGES = {" ".join(line.split()[:2]) for line, *_ in RECORDED}
 READS = {
     *("integrator list", "service status", "service audit show", "service audit verify", "sites health"),
     *("service backup", "sites missed"),
@@ -108,50 +117,19 @@ async def _reject_message(work):
 
 
 def test_each_change_is_recorded_once_with_ids_only(operator):
-    secrets = []
-
-    def run(*words):
-        secrets.append(
-            ok(operator.here(*words, stdin="Jane Canarsson" if words == ("users", "find") else ""))
-        )
-
-    run("integrator", "add", "acme", "--attested-by", "Jo Attester")
-    operator.work(_register)
     (operator.directory / "seekfolk.yaml").write_text(SITE_FILE)
     assisted = SITE_FILE.replace("method: manual", "method: assisted")
     (operator.directory / "place.yaml").write_text(assisted.replace("name: Seekfolk", f"name: {SITE.name}"))
     (operator.directory / "Canarsson.html").write_text("<html>Jane Doe: Nobody of that name</html>")
-    for words in (
-        ("integrator", "attest", "acme", "--revoke"),
-        ("integrator", "set-quota", "acme", "500"),
-        ("integrator", "rotate", "acme"),
-        ("integrator", "set-callback", "acme", HOOK, "--new-secret"),
-        ("users", "consent", "1", "--by", "Jane Canarsson"),
-        ("users", "activate", "1"),
-        ("users", "rescan", "1"),
-        ("users", "rescan", "--all"),
-        ("users", "find"),
-        ("users", "accept", "1"),
-        ("users", "reject", "2"),
-        ("mail", "confirmed", "1", "--sites", "."),
-        ("users", "sent", "1", "--sites", "."),
-        ("users", "failed", "1", "--refused", "--sites", "."),
-        ("users", "scan", "1", "--site", "Seekfolk", "--sites", ".", "Canarsson.html"),
-        ("webhooks", "replay", "msg_1"),
-        ("webhooks", "replay", "--all"),
-        ("mail", "discard", "--all"),
-        ("mail", "approve", "--all"),
-        ("evidence", "export", "1", "--out", "bundle.zip"),
-        ("users", "withdraw", "1", "--by", "Jane Canarsson"),
-        ("users", "deactivate", "1"),
-        ("service", "check"),
-        ("users", "purge", "1", "--yes"),
-        ("integrator", "clear-callback", "acme"),
-        ("integrator", "remove", "acme"),
-    ):
-        if words[:2] == ("mail", "confirmed"):
-            operator.work(_reject_message)
-        run(*words)
+    before = {"integrator attest": _register, "mail confirmed": _reject_message}
+    secrets = []
+    for line, *_ in RECORDED:
+        words = shlex.split(line)
+        command = " ".join(words[:2])
+        if command in before:
+            operator.work(before[command])
+        typed = "Jane Canarsson" if command == "users find" else ""
+        secrets.append(ok(operator.here(*words, stdin=typed)))
     operator.environment["EXPOSUREKIT_SITES"] = "."
     of_one = {"mail show", "mail preview", "mail complaint", "users records"}
     if operator.url.startswith("sqlite:"):
@@ -162,36 +140,8 @@ def test_each_change_is_recorded_once_with_ids_only(operator):
     entries = [(one["command"], one["target"], one["details"]) for one in log["entries"]]
     [checked] = [details.pop("checked") for command, _, details in entries if command == "service check"]
     assert checked > 0
-    assert entries == [
-        ("integrator add", "integrator 1", {"attested": True}),
-        ("integrator attest", "integrator 1", {"attested": False}),
-        ("integrator set-quota", "integrator 1", {"quota": 500, "before": None}),
-        ("integrator rotate", "integrator 1", {}),
-        ("integrator set-callback", "integrator 1", {"signed": True}),
-        ("users consent", "user 1", {}),
-        ("users activate", "user 1", {}),
-        ("users rescan", None, {"user_ids": [1], "everyone": False, "due": 1}),
-        ("users rescan", None, {"user_ids": [], "everyone": True, "due": 1}),
-        ("users find", None, {"user_ids": []}),
-        ("users accept", "user 1", {"candidate": 1, "record": 1}),
-        ("users reject", "user 1", {"candidate": 2}),
-        ("mail confirmed", None, {"message_id": 1, "record_id": 1}),
-        ("users sent", None, {"record_ids": [1]}),
-        ("users failed", None, {"record_ids": [1], "refused": True}),
-        ("users scan", "user 1", {"site": "Seekfolk", "pages": 1, "discovered": 0, "removed": 0}),
-        ("webhooks replay", None, {"webhook_ids": ["msg_1"]}),
-        ("webhooks replay", None, {"deliveries": 1}),
-        ("mail discard", None, {"messages": 0}),
-        ("mail approve", None, {"request_ids": []}),
-        ("evidence export", "user 1", {"before": 0, "after": 0}),
-        ("users withdraw", "user 1", {"withdrawn": 1}),
-        ("users deactivate", "user 1", {}),
-        ("service check", None, {"damaged": 0}),
-        ("users purge", "user 1", {}),
-        ("integrator clear-callback", "integrator 1", {}),
-        ("integrator remove", "integrator 1", {"users": 0}),
-    ]
-    assert {command for command, *_ in entries} == CHANGES
+    expected = [(" ".join(line.split()[:2]), *entry) for line, *entry in RECORDED]
+    assert entries == expected
     assert {one["actor"] for one in log["entries"]} == {audit.operator()}
     assert getpass.getuser() in audit.operator()
     assert log["entries"][-1]["hash"] == log["last_hash"]
