@@ -491,37 +491,30 @@ class ReportSource:
             "changes": lambda: self._diff.why,
             "counts": lambda: self._diff.counts,
             "diff_by_site": lambda: self._diff.by_site,
-            "week": lambda: None if self._week is None else self._week.why,
-            "week_by_site": lambda: None if self._week is None else self._week.by_site,
-            "week_before": lambda: self._week_before,
-            "week_score": lambda: (
-                None
-                if self.history is None or self._week_start is None
-                else self.history.score_changes(self._week_start)
-            ),
             "stalled": lambda: pd.DataFrame(self._stalled.items(), columns=["site", "reason"], dtype="str"),
-            "failed_removals": lambda: None if self.history is None else self.history.failed_removals(),
-            "site_outcomes": self._site_outcomes,
-            "removal_requests": lambda: None if self.history is None else self._everyone("removal_requests"),
-            "relistings": lambda: (
-                None if self.history is None else self._of_user(self._everyone("relistings"))
-            ),
             "plan": lambda: analysis.plan(self._queue),
             "labels": self._labels,
-            "coverage": lambda: (
-                None if self.history is None else analysis.coverage(self.history.people(), at=self._as_of)
+        }
+        # An exposure alone does not have these.
+        self._history_loaders: dict[str, Callable[[History], pd.DataFrame | None]] = {
+            "week": lambda _: None if self._week is None else self._week.why,
+            "week_by_site": lambda _: None if self._week is None else self._week.by_site,
+            "week_before": self._week_before,
+            "week_score": lambda history: (
+                None if self._week_start is None else history.score_changes(self._week_start)
             ),
-            "site_health": lambda: None if self.history is None else self.history.site_health(self._as_of),
-            "declared_vs_observed": lambda: (
-                None
-                if self.history is None or self.history.declared_days().empty
-                else self.history.declared_vs_observed()
+            "failed_removals": lambda history: history.failed_removals(),
+            "site_outcomes": lambda _: self._site_outcomes(),
+            "removal_requests": lambda _: self._everyone("removal_requests"),
+            "relistings": lambda _: self._of_user(self._everyone("relistings")),
+            "coverage": lambda history: analysis.coverage(history.people(), at=self._as_of),
+            "site_health": lambda history: history.site_health(self._as_of),
+            "declared_vs_observed": lambda history: (
+                None if history.declared_days().empty else history.declared_vs_observed()
             ),
-            "timed_steps": lambda: (
-                None if self.history is None else self._of_user(self.history.timed_steps())
-            ),
-            "step_minutes": lambda: None if self.history is None else self.history.step_minutes(),
-            "removal_of_all": lambda: None if self.history is None else self.history.time_to_removal(by=None),
+            "timed_steps": lambda history: self._of_user(history.timed_steps()),
+            "step_minutes": lambda history: history.step_minutes(),
+            "removal_of_all": lambda history: history.time_to_removal(by=None),
             "next_forecast": self._next_forecast,
         }
 
@@ -598,10 +591,8 @@ class ReportSource:
             return None
         return self.history.diff(self._week_start)
 
-    def _site_outcomes(self) -> pd.DataFrame | None:
+    def _site_outcomes(self) -> pd.DataFrame:
         """What `History.site_outcomes` returns, from tables of everyone that the report has anyway."""
-        if self.history is None:
-            return None
         tables = map(self._everyone, ("records", "removal_requests", "relistings", "declared_days"))
         return analysis.site_outcomes(*tables, at=self._as_of)
 
@@ -610,28 +601,25 @@ class ReportSource:
         """What `History.success_rates` returns, from a table that the report has anyway."""
         return success_rates(self._everyone("removal_requests"), at=self._as_of)
 
-    def _next_forecast(self) -> pd.DataFrame | None:
+    def _next_forecast(self, history: History) -> pd.DataFrame:
         """The forecast for `AHEAD_DAYS`, or for the longest time that the history supports below it."""
-        if self.history is None:
-            return None
-        forecast = self.history.forecast([AHEAD_DAYS])
+        forecast = history.forecast([AHEAD_DAYS])
         observed_days = (self._as_of - _first_observation(self._runs)).days
         days = observed_days // MIN_RATIO
         if forecast["open"].notna().all() or observed_days < NEARER_HISTORY_DAYS or days >= AHEAD_DAYS:
             return forecast
-        nearer = self.history.forecast([days])
+        nearer = history.forecast([days])
         return nearer if nearer["open"].notna().all() else forecast
 
-    @cached_property
-    def _week_before(self) -> pd.DataFrame | None:
+    def _week_before(self, history: History) -> pd.DataFrame | None:
         """What changed by site in the `WEEK_DAYS` before the last ones; None if no runs were at both of its ends."""
         start = self._week_start
-        if self.history is None or start is None or start != self._as_of.date() - timedelta(days=WEEK_DAYS):
+        if start is None or start != self._as_of.date() - timedelta(days=WEEK_DAYS):
             return None
         before = start - timedelta(days=WEEK_DAYS)
         if before not in {*_observations(self._runs).dt.date}:
             return None
-        return self.history.diff(before, start).by_site
+        return history.diff(before, start).by_site
 
     @cached_property
     def _runs(self) -> pd.DataFrame:
@@ -669,6 +657,8 @@ class ReportSource:
     def _load(self, name: str) -> pd.DataFrame | None:
         if name in self._loaders:
             return self._loaders[name]()
+        if name in self._history_loaders:
+            return None if self.history is None else self._history_loaders[name](self.history)
         if name in QUESTIONS:
             return self._answer(QUESTIONS[name])
         return None if self.exposure is None else self._of_user(self.exposure[name])
