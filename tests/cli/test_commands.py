@@ -270,35 +270,6 @@ def test_credentials_as_printed_work_in_an_env_file(shell, monkeypatch):
         assert repr(client) == "Client('http://127.0.0.1:9', integration_name='acme')"
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["integrator", "add", "a b", *ATTESTED], "1 to 64"),
-        (["integrator", "rotate", "nobody"], "integrator add NAME --attested-by WHO creates one"),
-        (["serve", "--database", "sqlite:///a.db?mode=memory"], "sqlite:///FILE"),
-        (["serve", "--database", "mysql://x"], "sqlite:///FILE"),
-        (["serve", "--database", "sqlite://user:secret@host/a.db"], "sqlite:///FILE"),
-        (
-            ["serve", "--port", "0", "--database", "sqlite:////nowhere/at/all.db"],
-            "no database sqlite:////nowhere/at/all.db",
-        ),
-        (
-            ["integrator", "add", "a b", "--no-attestation", "--database", "sqlite:////nowhere/at/all.db"],
-            "1 to 64",
-        ),
-        (
-            ["serve", "--port", "0", "--create", "--database", "sqlite:////nowhere/at/all.db"],
-            "cannot be opened",
-        ),
-        (["demo", "--out", "nowhere/page.html"], "Error: --out: no such directory: nowhere"),
-    ],
-)
-def test_an_error_is_one_line_and_no_traceback(shell, words, message):
-    run = shell.here(*words)
-    assert run.returncode == 1
-    assert message in error_of(run)
-
-
 def test_wrong_keys_and_unknown_integrators_are_errors(shell):
     assert shell.here("integrator", "add", "acme", *ATTESTED).returncode == 0
     other = ("--database", "sqlite:///b.db", "--key-file", "b.key")
@@ -318,25 +289,6 @@ def test_a_usage_error_exits_with_2_and_points_to_help(shell):
     run = shell("demo", "--people", "many")
     assert run.returncode == 2
     assert "--help" in run.stderr
-
-
-@pytest.mark.parametrize(
-    ("words", "problem"),
-    [
-        (("users", "candidates", "--limit", "-1"), "'--limit': '-1' is not a whole number from 1 to 100,000"),
-        (
-            ("users", "candidates", "--limit", "1.5"),
-            "'--limit': '1.5' is not a whole number from 1 to 100,000",
-        ),
-        (("serve", "--port", "http"), "'--port': 'http' is not a whole number from 0 to 65,535"),
-        (("collect", "--user", "0"), "'--user': '0' is not an id: pass a whole number"),
-        (("users", "records", "9" * 5000), "is not an id: pass a whole number"),
-    ],
-)
-def test_a_wrong_number_is_explained_in_words(shell, words, problem):
-    run = shell.here(*words)
-    assert run.returncode == 2
-    assert problem in run.stderr
 
 
 def test_a_warning_is_a_sentence_without_code(shell):
