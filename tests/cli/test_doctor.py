@@ -2,6 +2,7 @@
 
 import base64
 import json
+import shlex
 import shutil
 import sqlite3
 import subprocess
@@ -259,30 +260,44 @@ def test_a_check_exits_with_its_result(shell, history_copy, words, code, message
     assert message in run.stdout
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "message"),
-    [
-        (("sometimes",), 2, "a condition is one of: new"),
-        (("new,relistd",), 2, "there is no 'relistd': a condition is one of: new, relisted,"),
-        (("new,relistd",), 2, "; did you mean relisted?"),
-        (("stuck",), 2, "stuck takes days: stuck:30"),
-        (("stuck:soon",), 2, "stuck takes days"),
-        (("stuck:-1",), 2, "stuck takes days"),
-        (("score:inf",), 2, "score takes points"),
-        (("relisted:3",), 2, "relisted takes no number"),
-        (("collection-failed",), 2, "a condition is one of: new"),
-        ((",",), 2, "Invalid value for '--fail-on': name at least one condition"),
-        (("",), 2, "name at least one condition"),
-        (("new", "--since", "soon"), 2, "Invalid value for '--since': A time is 14d, 2w or 36h"),
-        (("new", "--history", "elsewhere"), 1, "There is no history in elsewhere"),
-        (("new", "--history", "\udcff"), 1, "A history's path is not UTF-8"),
-    ],
-    ids=str,
-)
-def test_a_wrong_check_is_a_one_line_error(shell, history_copy, words, code, message):
-    run = shell.here("check", "--fail-on", *words)
+WRONG = {  # by its exit code, each command line, and what the error says
+    1: {
+        "check --fail-on new --history elsewhere": "There is no history in elsewhere",
+        "check --fail-on new --history \udcff": "A history's path is not UTF-8",
+        "export records --out t.pdf": ".csv, .xlsx, .parquet",
+        "export queue --out t.parquet": ".md, .ics",
+        "export work_queue --out t.md": "list use exposurekit export queue (.md, .ics, .xlsx or .csv)",
+        "export users --out t.csv": "EXPOSUREKIT_BASE_URL",
+    },
+    2: {
+        "check --fail-on sometimes": "a condition is one of: new",
+        "check --fail-on new,relistd": "there is no 'relistd': a condition is one of: new, relisted,",
+        "check --fail-on relistd,new": "; did you mean relisted?",
+        "check --fail-on stuck": "stuck takes days: stuck:30",
+        "check --fail-on stuck:soon": "stuck takes days",
+        "check --fail-on stuck:-1": "stuck takes days",
+        "check --fail-on score:inf": "score takes points",
+        "check --fail-on relisted:3": "relisted takes no number",
+        "check --fail-on collection-failed": "a condition is one of: new",
+        "check --fail-on ,": "Invalid value for '--fail-on': name at least one condition",
+        "check --fail-on ''": "name at least one condition",
+        "check --fail-on new --since soon": "Invalid value for '--since': A time is 14d, 2w or 36h",
+        "export nothing --out t.csv": "there is no table 'nothing'; the tables are records, links, ",
+        "export recrods --out t.csv": "there is no table 'recrods'; did you mean records?",
+        "export listings --out t.csv": "there is no table 'listings'; did you mean records?",
+        "export records --user 1 --out t.csv": "only with queue: exposurekit export queue --user ID",
+        "export records --live --out t.csv": "--live adds names, which are personal data",
+        "export by_site --status open --out t.csv": "by_site has no status in its rows",
+        "export queue --status open --out t.md": "work_queue is a table that takes --site",
+    },
+}
+
+
+@pytest.mark.parametrize(("line", "code"), [(line, code) for code in WRONG for line in WRONG[code]])
+def test_a_wrong_check_or_export_is_explained(shell, history_copy, line, code):
+    run = shell.here(*shlex.split(line))
     assert run.returncode == code
-    assert message in run.stderr
+    assert WRONG[code][line] in run.stderr
     assert "Traceback" not in run.stderr
 
 
@@ -307,33 +322,6 @@ def test_the_whole_queue_is_written_where_requested(shell, history_copy, tmp_pat
     assert shell.here("export", "queue", "--out", "queue.md", "--personal").returncode == 0
     assert "- [ ] " in (tmp_path / "queue.md").read_text()
     assert ".md, .ics, .xlsx or .csv" in " ".join(shell.here("export", "--help").stdout.split())
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "message"),
-    [
-        (("nothing", "--out", "t.csv"), 2, "there is no table 'nothing'; the tables are records, links, "),
-        (("recrods", "--out", "t.csv"), 2, "there is no table 'recrods'; did you mean records?"),
-        (("listings", "--out", "t.csv"), 2, "there is no table 'listings'; did you mean records?"),
-        (("records", "--out", "t.pdf"), 1, ".csv, .xlsx, .parquet"),
-        (("queue", "--out", "t.parquet"), 1, ".md, .ics"),
-        (
-            ("records", "--user", "1", "--out", "t.csv"),
-            2,
-            "only with queue: exposurekit export queue --user ID",
-        ),
-        (("records", "--live", "--out", "t.csv"), 2, "--live adds names, which are personal data"),
-        (("by_site", "--status", "open", "--out", "t.csv"), 2, "by_site has no status in its rows"),
-        (("queue", "--status", "open", "--out", "t.md"), 2, "work_queue is a table that takes --site"),
-        (("work_queue", "--out", "t.md"), 1, "list use exposurekit export queue (.md, .ics, .xlsx or .csv)"),
-        (("users", "--out", "t.csv"), 1, "EXPOSUREKIT_BASE_URL"),
-    ],
-    ids=str,
-)
-def test_a_wrong_export_is_a_one_line_error(shell, history_copy, words, code, message):
-    run = shell.here("export", *words)
-    assert run.returncode == code
-    assert message in run.stderr
 
 
 @pytest.mark.parametrize("kind", ["bash", "zsh", "fish"])
