@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from importlib.resources import files
 from typing import Any
 
 from exposurekit.client.calls import Call
@@ -24,29 +25,7 @@ _VOCABULARY = {
     *("is", "are", "was", "the", "not", "and", "nor", "with", "must", "have", "has", "does", "user"),
     *("valid", "value", "missing", "invalid", "empty", "blank", "accepted"),
 }
-_COMMON_TEXT = """
-    a access account action activated active again alert alerts alias allowed already an any api application argument
-    array arrive as ask at authentication authentications authorization authorized available bad be because been being
-    blocked body boolean both brackets busy but by bytes call can cannot changed character characters clear client
-    code complete compressed connection contain contains content content-encoding content-type could count country
-    create created credentials data database date deactivated declares deep deeper default deleted denied did
-    different digits disabled do document down duplicate each either element elements email encoding end endpoint
-    entity epoch error errors exceeded exceeds exist exists expired failed false field field's fields first for
-    forbidden form form-data format found from full future gateway given had header headers html http id ids if in
-    integer integration internal into it item items its json key keys kib larger last lasts later length less like
-    limit link links list long looks lower maintenance malformed many match matches maximum may media message method
-    minimum more most moved much multipart name names need needs neither nests new nil no nobody nothing now null
-    number object odd of off old omitted on once one only operation operator or other out overloaded page parameter
-    parameters parse pass password path payload people permission permitted phone place plain please present processed
-    processing provided query quota raise rate reached read record records refused registered rejected removed request
-    requests required resource response retry route running same scan scanning seconds see send sent server service
-    session shapes short signature site slow so start status string such suspended taken temporarily text than that
-    their them then there these this time timed timeout to token too true try two type unable unauthorized unavailable
-    under unexpected unique unknown unprocessable unsupported up updated upper url use users utf-8 validation values
-    version wait web were when where whether which while within without worker wrong x-www-form-urlencoded xml year
-    yet you your
-"""
-_COMMON = frozenset(_COMMON_TEXT.split())
+_COMMON = frozenset(files("exposurekit.client").joinpath("reason_words.txt").read_text("utf-8").split())
 # Masked if capitalised.
 _SURNAMES = (
     "call clear down field fields key keys long may new old page pass place read see short start wait worker"
