@@ -226,7 +226,8 @@ def _database(settings: Mapping[str, str]) -> Generator[CheckResult, None, list[
     try:
         is_there = exists(url)
     except ConfigurationError as error:
-        yield fail("database", str(error), "correct EXPOSUREKIT_DATABASE")
+        why, _, fix = str(error).rpartition(": ")
+        yield fail("database", why or fix, fix if why else "correct EXPOSUREKIT_DATABASE")
         return []
     if is_there is False:
         if settings["DATABASE"]:

@@ -162,6 +162,48 @@ def test_reading_does_not_wait_for_a_writer(file_operator):
         assert integrator(file_operator)["integration_name"] == "acme"
 
 
+@pytest.mark.parametrize("is_empty", [False, True])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("integrator", "add", "zeta", "--no-attestation"),
+        ("serve", "--port", "0", "--create"),
+        ("serve", "--port", "0"),
+        ("worker",),
+        ("users", "list"),
+        ("service", "backup", "copy.db"),
+        ("doctor",),
+    ],
+    ids=" ".join,
+)
+def test_a_log_without_its_database_is_left_alone(file_operator, words, is_empty):
+    """A new database would delete the log, and with it what was acknowledged; the old one is moved back."""
+    operator = file_operator
+    ok(operator.here("integrator", "add", "acme", "--no-attestation"))
+    database, log = (operator.directory / name for name in ("service.db", "service.db-wal"))
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("UPDATE integrators SET attested_by = 'Jo Doe'")
+        connection.commit()
+        before = log.read_bytes()
+        assert before
+        database.rename(operator.directory / "moved.db")
+        if is_empty:
+            database.touch()
+        run = operator.here(*words)
+        assert run.returncode == 1
+        message = run.stdout + run.stderr
+        assert (
+            f"service.db is {'empty' if is_empty else 'missing'}, but service.db-wal beside it holds its"
+            in message
+        )
+        assert (
+            "put service.db back, or restore a backup as the manual says; before you create a new " in message
+        )
+        assert log.read_bytes() == before
+        (operator.directory / "moved.db").rename(database)
+        assert integrator(operator)["attested_by"] == "Jo Doe"
+
+
 def test_a_callback_is_checked_and_its_secret_printed_once(operator):
     ok(operator.here("integrator", "add", "acme", "--no-attestation"))
     run = operator.here("integrator", "set-callback", "acme", HOOK, "--new-secret")

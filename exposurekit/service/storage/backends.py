@@ -53,10 +53,15 @@ CHECK_EVERY_S = 0.2  # reads check as often that the file is in its place; to as
 BUSY_TIMEOUT_S = 10  # for the lock in this process, and again for the file's lock
 QUEUE_TIMEOUT_S = 0.5  # for the turn to wait for the file's lock; then it is waited for out of turn
 ASK_EVERY_S = 0.002  # for the file's lock; to ask takes 20 us
+LOG_SUFFIX = "-wal"
 QUEUE_SUFFIX = "-queue"  # of the file in whose lock writers queue
 UNSUPPORTED_URL = (
     "the database (--database, EXPOSUREKIT_DATABASE) must be sqlite:///FILE or "
     "postgresql+psycopg://USER@HOST:PORT/NAME"
+)
+_WITHOUT_DATABASE = (
+    "the database {file} is {state}, but {log} beside it holds its latest changes: put {name} back, or restore a backup as "
+    "the manual says; before you create a new database, move {log} and {name}-shm away"
 )
 _OWN_TABLE = "integrators"  # every version has it
 _WRITES_NOTHING = text("DELETE FROM integrators WHERE false")
@@ -322,9 +327,13 @@ class _WriterQueue:
 
 
 def check_own(path: str) -> None:
-    """Raise `ConfigurationError` if the file is not a service's database; opens it read-only."""
+    """Raise `ConfigurationError` if the file is not a service's database, or only its log is there; opens it read-only."""
     file = Path(path)
     if not file.exists() or not file.stat().st_size:
+        if log := orphaned_log(file):
+            state = "empty" if file.exists() else "missing"
+            problem = _WITHOUT_DATABASE.format(file=file, name=file.name, state=state, log=log)
+            raise ConfigurationError(plain(problem))
         return
     try:
         with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)) as connection:
@@ -338,6 +347,12 @@ def check_own(path: str) -> None:
             return
         problem = "belongs to another program: name another file"
     raise ConfigurationError(f"the database {path} {problem}")
+
+
+def orphaned_log(file: Path) -> str | None:
+    """Return the name of the write-ahead log beside a file that has no content; SQLite would delete it with its changes."""
+    log = file.with_name(f"{file.name}{LOG_SUFFIX}")
+    return log.name if log.exists() and log.stat().st_size else None
 
 
 class _ReadConnection(AbstractAsyncContextManager[T]):

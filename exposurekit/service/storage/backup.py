@@ -10,6 +10,7 @@ from urllib.parse import quote
 from sqlalchemy import URL
 
 from exposurekit.errors import ConfigurationError, DiskFull
+from exposurekit.service.storage.backends import orphaned_log
 from exposurekit.service.storage.database_faults import explain
 from exposurekit.system.atomic_files import NO_SPACE
 from exposurekit.text.sanitize import plain
@@ -30,6 +31,8 @@ def back_up(database: Path, copy: Path, on_progress: Callable[[float], object] =
     """
     if os.path.lexists(copy):
         raise _exists(copy)
+    if log := orphaned_log(copy):  # SQLite would write it into the copy
+        raise ConfigurationError(f"{plain(log)}, the log of another database, exists: name another file")
     draft = copy.with_name(copy.name + DRAFT_SUFFIX)
     try:
         os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))

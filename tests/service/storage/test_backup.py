@@ -67,6 +67,15 @@ def test_a_file_that_exists_is_never_overwritten(database, tmp_path, name):
     assert {path.name for path in tmp_path.iterdir()} == {"service.db", name}
 
 
+def test_a_log_of_another_database_is_not_joined(database, tmp_path):
+    (tmp_path / "copy.db-wal").write_text("changes of a copy that was moved")
+    with pytest.raises(
+        ConfigurationError, match=r"^copy\.db-wal, the log of another database, exists: name an"
+    ):
+        back_up(database, tmp_path / "copy.db")
+    assert {path.name for path in tmp_path.iterdir()} == {"service.db", "copy.db-wal"}
+
+
 def test_a_file_that_appears_meanwhile_is_not_overwritten(database, tmp_path):
     copy = tmp_path / "copy.db"
     with pytest.raises(ConfigurationError, match=r"copy\.db exists"):
