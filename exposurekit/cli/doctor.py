@@ -3,6 +3,7 @@
 import asyncio
 import os
 import platform
+import shutil
 import sys
 import time
 import webbrowser
@@ -20,7 +21,7 @@ from exposurekit.cli import output
 from exposurekit.cli.check_results import FAIL, CheckResult, fail, first, no_permission, ok, warn
 from exposurekit.cli.options import history_option, json_option, local_option
 from exposurekit.cli.service import definitions_check, scans_check, site_health, worker_check
-from exposurekit.cli.session import mail_settings, no_database
+from exposurekit.cli.session import ServiceDatabase, mail_settings, no_database
 from exposurekit.errors import (
     NEEDS_SERVICE,
     ConfigurationError,
@@ -32,6 +33,7 @@ from exposurekit.errors import (
 
 CLOCK_MAX_S = 60  # with a larger difference, times of webhooks and histories are wrong
 RUN_AGE_MAX_DAYS = 2
+DISK_FREE_MIN = 100_000_000  # bytes
 OWN_SERVICE = ("DATABASE", "SITES", "MAIL", "SERVICE_KEY_FILE", "SERVICE_KEY")  # variables that configure one
 _PACKAGES = ("pandas", "plotly", "ipywidgets", "anywidget", "httpx", "pydantic", "duckdb", "deltalake")
 _FRONT_ENDS = {"jupyterlab": ("JupyterLab", 4), "notebook": ("Notebook", 7)}  # the first that run the widgets
@@ -49,7 +51,7 @@ def doctor(*, history: str, as_json: bool) -> None:
 
     Checks versions, notebook, browser, service, clock, history and watch; exits with 1 if one fails. It changes nothing,
     and sends the service a few short requests. If the environment configures a service of your own
-    (EXPOSUREKIT_DATABASE, _SITES, _MAIL or _SERVICE_KEY_FILE), it also checks the key, the database, the site
+    (EXPOSUREKIT_DATABASE, _SITES, _MAIL or _SERVICE_KEY_FILE), it also checks the key, the database and its disk, the site
     definitions and their scans, the mailbox's settings and whether a worker runs.
 
     Example: exposurekit doctor --history ./exposure-history
@@ -226,8 +228,7 @@ def _database(settings: Mapping[str, str]) -> Generator[CheckResult, None, list[
     try:
         is_there = exists(url)
     except ConfigurationError as error:
-        why, _, fix = str(error).rpartition(": ")
-        yield fail("database", why or fix, fix if why else "correct EXPOSUREKIT_DATABASE")
+        yield fail("database", *_with_fix(str(error), "correct EXPOSUREKIT_DATABASE"))
         return []
     if is_there is False:
         if settings["DATABASE"]:
@@ -239,18 +240,39 @@ def _database(settings: Mapping[str, str]) -> Generator[CheckResult, None, list[
         yield fail("key", str(error), "set EXPOSUREKIT_SERVICE_KEY_FILE to the key of the database")
         return []
     yield ok("key", "can be read")
+    if (file := ServiceDatabase(url, None).sqlite_file()) is not None:
+        yield _disk(file)
     database = Database(url, vault=Vault(key, source=key_source()), clock=Clock())
     health: list[dict[str, Any]] = []
     try:
         results, health = asyncio.run(_database_checks(database))
         yield from results
     except ConfigurationError as error:
-        yield fail(
-            "database", str(error), "check EXPOSUREKIT_DATABASE, the key file and the installed version"
-        )
+        fix = "check EXPOSUREKIT_DATABASE, the key file and the installed version"
+        yield fail("database", *_with_fix(str(error), fix))
     except DATABASE_ERRORS as error:
-        yield fail("database", f"cannot be read: {database.explain(error)}", "check EXPOSUREKIT_DATABASE")
+        why, fix = _with_fix(database.explain(error), "check EXPOSUREKIT_DATABASE")
+        yield fail("database", f"cannot be read: {why}", fix)
     return health
+
+
+def _with_fix(error: str, fix: str) -> tuple[str, str]:
+    """Return what is wrong and what to do about it, which is `fix` unless the error says it after a colon."""
+    why, colon, own_fix = error.rpartition(": ")
+    return (why, own_fix) if colon else (error, fix)
+
+
+def _disk(database: Path) -> CheckResult:
+    """The space that is left for an SQLite database."""
+    from exposurekit.service.storage.database_faults import is_full
+
+    free, name = shutil.disk_usage(database.parent).free, database.name
+    if is_full(database):
+        return fail(
+            "disk", f"no space is left on that of {name}, so the service can write nothing", "free some"
+        )
+    message = f"{free / 1e6:,.0f} MB are left on that of {name}"
+    return warn("disk", message, "free some") if free < DISK_FREE_MIN else ok("disk", message)
 
 
 async def _database_checks(database: Any) -> tuple[list[CheckResult], list[dict[str, Any]]]:

@@ -16,6 +16,7 @@ from sqlalchemy import select
 from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.routing import Route
+from support.full_disk import run_on_small_disk
 from support.services import PAGE
 from support.shell import (
     ended,
@@ -279,6 +280,49 @@ def test_a_database_that_can_only_be_read_is_refused(file_operator, words, prote
     assert "cannot be opened: this user cannot write " in error_of(run)
     assert named in error_of(run)
     assert "change the owner or the permissions" in error_of(run)
+
+
+ON_A_FULL_DISK = """
+import json, sqlite3, sys
+from pathlib import Path
+from support.full_disk import fill
+from support.shell import Operator
+
+directory, outputs = Path(sys.argv[1]), []
+operator = Operator(directory, f"sqlite:///{directory / 'service.db'}")
+operator.here("integrator", "add", "acme", "--no-attestation")
+outputs.append(operator.here("doctor").stdout)
+fill(directory)
+for words in (["serve", "--port", "0"], ["worker"], ["users", "list"]):
+    outputs.append(operator(*words).stderr)
+outputs.append(operator.here("doctor").stdout)
+(directory / "filler").unlink()
+with sqlite3.connect(directory / "service.db") as reader:  # has the log and its index in place
+    reader.execute("SELECT * FROM integrators").fetchall()
+    fill(directory)
+    for words in (["serve", "--port", "0"], ["worker"]):
+        outputs.append(operator(*words).stderr)
+    outputs.append(operator.here("doctor").stdout)
+print(json.dumps(outputs))
+"""
+
+
+def test_on_a_full_disk_nothing_starts_and_doctor_says_why(tmp_path):
+    outputs = json.loads(run_on_small_disk(ON_A_FULL_DISK, tmp_path))
+    before, *starts, unread, serve, worker, read = outputs
+    assert re.search(
+        r"^warn  disk: [23] MB are left on that of service\.db -> free some$", before, re.MULTILINE
+    )
+    full = "service.db cannot be opened: no space is left on the disk of service.db: free some\n"
+    assert [full in output for output in (*starts, serve, worker)] == [True] * 5
+    checked = (
+        "fail  disk: no space is left on that of service.db, so the service can write nothing -> free some\n"
+    )
+    assert (checked in unread, checked in read) == (True, True)
+    assert (
+        "fail  database: cannot be read: no space is left on the disk of service.db -> free some\n" in unread
+    )
+    assert "ok    database: is up to date" in read
 
 
 def test_a_restored_backup_has_all_that_was_acknowledged(file_operator):

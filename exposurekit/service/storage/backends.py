@@ -108,6 +108,10 @@ class InlineConnection:
         """Begin a write transaction; wait for the lock."""
         self._control("BEGIN IMMEDIATE")
 
+    def write_page(self) -> None:
+        """Write a page as it is; SQLite leaves out an update of a row to what it is."""
+        self._control("PRAGMA user_version=0")
+
     def commit(self) -> None:
         """Commit the transaction."""
         self._control("COMMIT")
@@ -255,11 +259,12 @@ class SQLite:
             raise OperationalError(None, None, problem, hide_parameters=True)
 
     async def check_writable(self) -> None:
-        """Raise `OperationalError` if the file can only be read; waits for no other writer."""
+        """Raise `OperationalError` if nothing can be written, as on a full disk; waits for no other writer."""
         writer = _take(self._writers, self._engine)
         try:
             if self._begin_at_once(writer):  # on a file that can only be read, it begins to read
-                await writer.execute(_WRITES_NOTHING)
+                writer.write_page()
+                writer.commit()
         finally:
             writer.end()
             self._writers.append(writer)

@@ -3,6 +3,7 @@
 import errno
 import os
 import re
+import shutil
 import socket
 import sqlite3
 from contextlib import suppress
@@ -11,22 +12,26 @@ from pathlib import Path
 from sqlalchemy import URL
 from sqlalchemy.exc import DBAPIError
 
+from exposurekit.system.atomic_files import NO_SPACE
 from exposurekit.text.sanitize import plain
 
 LOCKED = "database is locked"  # as SQLite itself says it
+FULL_BELOW = 65_536  # bytes: not even the index of a log fits, and SQLite reports a fault of the disk
+_FULL_DISK = "no space is left on the disk of {file}: free some"
 _UNKNOWN_HOST = "the host {host} is unknown"
 REPLACED = "the database's file was removed or replaced"
 _SUFFIXES = ("-wal", "-shm")  # of the files that SQLite keeps beside a database
 _PRIMARY_CODE = 0xFF  # of an extended error code
 _NOT_WRITABLE = "{not_writable}"
+_DISK_FAULT = "the disk of {file} reports an error"
 _BY_CODE = {
     sqlite3.SQLITE_BUSY: "{file} is locked by another process; try again",
     sqlite3.SQLITE_LOCKED: "{file} is locked by another process; try again",
-    sqlite3.SQLITE_FULL: "the disk of {file} is full",
+    sqlite3.SQLITE_FULL: _FULL_DISK,
     sqlite3.SQLITE_READONLY: _NOT_WRITABLE,
     sqlite3.SQLITE_CANTOPEN: _NOT_WRITABLE,
     sqlite3.SQLITE_PERM: "{file} cannot be read; check its permissions",
-    sqlite3.SQLITE_IOERR: "the disk of {file} reports an error",
+    sqlite3.SQLITE_IOERR: _DISK_FAULT,
     sqlite3.SQLITE_CORRUPT: "{file} is damaged; restore it from a backup",
     sqlite3.SQLITE_NOTADB: "{file} is damaged; restore it from a backup",
 }
@@ -34,6 +39,7 @@ _BY_ERRNO = {  # of opening a file of SQLite
     errno.ENOENT: "the directory of {file} does not exist; create it",
     errno.EACCES: _NOT_WRITABLE,
     errno.EROFS: _NOT_WRITABLE,
+    **dict.fromkeys(NO_SPACE, _FULL_DISK),
 }
 _BY_TEXT = {
     LOCKED: _BY_CODE[sqlite3.SQLITE_BUSY],
@@ -80,6 +86,8 @@ def explain(error: BaseException, url: URL) -> str:
     words = _words(cause, is_file=url.get_backend_name() == "sqlite")
     if words is None:
         return type(cause).__name__
+    if words == _DISK_FAULT and is_full(Path(url.database or "")):
+        words = _FULL_DISK
     values = {
         "file": os.path.basename(url.database or ""),  # noqa: PTH119  a server's is no path
         "not_writable": _not_writable(Path(url.database or "")) if words == _NOT_WRITABLE else "",
@@ -91,12 +99,21 @@ def explain(error: BaseException, url: URL) -> str:
     return words.format_map({name: plain(str(value)) for name, value in values.items()})
 
 
+def is_full(file: Path) -> bool:
+    """Return whether no space is left for a database and its log."""
+    with suppress(OSError):
+        return shutil.disk_usage(file.parent).free < FULL_BELOW
+    return False
+
+
 def _not_writable(file: Path) -> str:
     """Return what of an SQLite database this user cannot write, and what to change."""
     files = [file, *(file.with_name(f"{file.name}{suffix}") for suffix in _SUFFIXES)]
     names = [one.name for one in files if one.exists() and not os.access(one, os.R_OK | os.W_OK)]
     if not os.access(file.parent, os.R_OK | os.W_OK | os.X_OK):
         names.append(f"the directory of {file.name}")
+    if not names and is_full(file):
+        return _FULL_DISK.format(file=file.name)
     if not names:
         return f"{file.name} or its directory cannot be opened or written: check its owner and permissions"
     with suppress(OSError, AttributeError):  # Windows has no statvfs

@@ -14,6 +14,7 @@ from sqlalchemy import Executable, bindparam, create_engine, insert, make_url, s
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import IntegrityError, OperationalError, StatementError
 from sqlalchemy.pool import NullPool
+from support.full_disk import file_size_limit
 from support.services import JANE, START, a_database, a_service, in_event_loop, opened, stored_in, url_of
 
 from exposurekit.errors import ConfigurationError
@@ -169,6 +170,20 @@ def test_a_read_only_server_is_refused_and_answers_503(tmp_path):
 
 
 @in_event_loop
+async def test_opening_to_write_writes(tmp_path, on_sqlite):
+    """As a disk does that became full while the log and its index were in place."""
+    key = Vault.generate_key()
+    async with opened(a_database(tmp_path, key=key)), opened(a_database(tmp_path, key=key)) as database:
+        with (
+            file_size_limit((tmp_path / "service.db-wal").stat().st_size),
+            pytest.raises(
+                ConfigurationError, match=r"cannot be opened: the disk of service\.db reports an error$"
+            ),
+        ):
+            await database.open(writable=True)
+
+
+@in_event_loop
 async def test_opening_to_write_does_not_wait_for_a_writer(tmp_path):
     key = Vault.generate_key()
     async with opened(a_database(tmp_path, key=key)) as database, database.writing():
@@ -195,7 +210,7 @@ async def test_a_full_disk_and_a_replaced_file_are_named(tmp_path, on_sqlite):
     async with opened(a_database(tmp_path)) as database:
         with pytest.raises(OperationalError) as full:
             await fill_the_disk(database)
-        assert database.explain(full.value) == "the disk of service.db is full"
+        assert database.explain(full.value) == "no space is left on the disk of service.db: free some"
         (tmp_path / "service.db").rename(tmp_path / "moved.db")
         (tmp_path / "service.db").touch()
         with pytest.raises(OperationalError) as replaced:
