@@ -12,9 +12,11 @@ from exposurekit.cli.help_groups import Group
 from exposurekit.cli.options import (
     WholeNumber,
     callback_network_option,
+    confirm_deletion,
     json_option,
     on_a_terminal,
     parse_name,
+    yes_option,
 )
 from exposurekit.cli.session import ServiceDatabase, Task, action, service_options
 from exposurekit.text.plurals import pluralize
@@ -190,15 +192,22 @@ def integrator_rotate(*, name: str, database: ServiceDatabase, as_json: bool) ->
 @click.option(
     "--with-users", is_flag=True, help="Also delete the people it registered and everything found about them."
 )
+@yes_option
 @service_options
-def integrator_remove(*, name: str, with_users: bool, database: ServiceDatabase) -> None:
+def integrator_remove(*, name: str, with_users: bool, yes: bool, database: ServiceDatabase) -> None:
     """Remove an integrator.
 
-    The people whom it registered are deleted only with --with-users.
+    The people whom it registered are deleted only with --with-users, after confirmation. This cannot be undone.
 
-    Example: exposurekit integrator remove acme --with-users
+    Example: exposurekit integrator remove acme --with-users --yes
     """
     from exposurekit.service.accounts import integrators
+
+    if with_users and not yes:
+        people = database.read(lambda db: integrators.find(db, name)).users
+        if people:
+            number = pluralize(people, "person", "people")
+            confirm_deletion(f"Delete {name} and {number}? This cannot be undone.")
 
     removed = _change(
         database,

@@ -114,6 +114,7 @@ site_network_option = click.option(
 limit_option = click.option(
     "--limit", default=100, type=WholeNumber(1, 100_000), help="The maximum number of rows."
 )
+yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 by_option = click.option(
     "--by", "who", metavar="WHO", type=parse_name, required=True, help="Who decided: a name or a role."
 )
@@ -122,6 +123,14 @@ by_option = click.option(
 def on_a_terminal() -> bool:
     """Whether the command can prompt."""
     return sys.stdin.isatty()
+
+
+def confirm_deletion(question: str) -> None:
+    """Ask before something is deleted; raises an exception unless the answer is yes."""
+    if not on_a_terminal():
+        raise click.UsageError("cannot prompt for confirmation here: use --yes")
+    if not click.confirm(question, err=True):
+        raise click.ClickException("nothing was deleted")
 
 
 def local_option(history: str) -> Path | None:

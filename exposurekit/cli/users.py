@@ -12,11 +12,13 @@ from exposurekit.cli.help_groups import Group
 from exposurekit.cli.options import (
     ID,
     by_option,
+    confirm_deletion,
     json_option,
     limit_option,
     mail_option,
     on_a_terminal,
     sites_option,
+    yes_option,
 )
 from exposurekit.cli.session import ServiceDatabase, action, service_options
 from exposurekit.errors import ConfigurationError
@@ -208,7 +210,7 @@ def _entered(label: str) -> str:
 
 @users.command("purge")
 @_user_argument
-@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@yes_option
 @service_options
 def users_purge(*, user_id: int, yes: bool, database: ServiceDatabase) -> None:
     """Delete a person and everything found about them.
@@ -224,10 +226,7 @@ def users_purge(*, user_id: int, yes: bool, database: ServiceDatabase) -> None:
     if not yes:
         if not database.read(lambda db: users.is_registered(db, user_id)):
             raise consent.NoSuchUser(user_id)
-        if not on_a_terminal():
-            raise click.UsageError("cannot prompt for confirmation here: use --yes")
-        if not click.confirm(f"Delete person {user_id} and everything found about them", err=True):
-            raise click.ClickException("nothing was deleted")
+        confirm_deletion(f"Delete person {user_id} and everything found about them? This cannot be undone.")
 
     scrubbed = database.erase(
         lambda db: consent.purge(db, user_id), lambda _: action("users purge", f"user {user_id}")

@@ -258,7 +258,7 @@ def test_a_service_is_set_up_used_and_rotated(shell):
     listed = json.loads(integrator("list", "--json").stdout)
     assert [(one["integration_name"], one["users"]) for one in listed] == [("acme", 1)]
     assert integrator("remove", "acme").returncode == 1
-    assert "Removed acme and 1 user." in integrator("remove", "acme", "--with-users").stdout
+    assert "Removed acme and 1 user." in integrator("remove", "acme", "--with-users", "--yes").stdout
     assert json.loads(integrator("list", "--json").stdout) == []
 
 

@@ -455,6 +455,25 @@ def test_a_purged_person_is_in_no_table_and_no_file(file_operator):
     assert f"no user has the id {user_id}" in error_of(operator.here("users", "purge", str(user_id), "--yes"))
 
 
+def test_people_of_a_removed_integrator_are_deleted_after_confirmation(file_operator):
+    operator = file_operator
+    jane(operator)
+    words = ("integrator", "remove", "acme", "--with-users")
+    run = operator.here(*words)
+    assert (run.returncode, "cannot prompt for confirmation here: use --yes" in run.stderr) == (2, True)
+    run = operator.on_a_terminal(*words, answers="n\n")
+    assert "Delete acme and 1 person? This cannot be undone. [y/N]: " in run.stderr
+    assert (run.returncode, "nothing was deleted" in run.stderr) == (1, True)
+    assert integrator(operator)["users"] == 1
+    assert ok(operator.on_a_terminal(*words, answers="y\n")) == "Removed acme and 1 user.\n"
+    jane(operator)
+    assert ok(operator.here(*words, "--yes")) == "Removed acme and 1 user.\n"
+    ok(operator.here("integrator", "add", "acme", "--no-attestation"))
+    assert ok(operator.here(*words)) == "Removed acme and 0 users.\n"
+    run = operator.here("integrator", "remove", "nobody", "--with-users")
+    assert (run.returncode, "no integrator has the name nobody" in run.stderr) == (1, True)
+
+
 def dead_delivery(operator, user_id):
     """Let a delivery about the person die and return its webhook id."""
     clock = FrozenClock(datetime.now(UTC) - timedelta(days=1))
