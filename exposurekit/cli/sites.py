@@ -398,6 +398,8 @@ async def _check(
     else:
         check = await _run_controls(file, site, fetcher)
     notes = (*_sister_notes(site, names), *_mail_notes(site), *check.notes)
+    if not pages and (fetcher is None or check.problems):
+        notes += (*_control_notes(site),)
     return replace(check, problems=problems + check.problems, notes=notes)
 
 
@@ -406,6 +408,17 @@ def _sister_notes(site: Any, names: Container[str]) -> Iterator[str]:
     for name in site.removal.also_removes:
         if name not in names:
             yield f"removal.also_removes: {name} is in none of these files; the service needs its definition, too"
+
+
+def _control_notes(site: Any) -> Iterator[str]:
+    """Yield what the search sends of the listed person that the definition does not state."""
+    listed = site.controls.listed
+    if listed is None or site.search.method == "person":
+        return
+    for key in ("city", "state"):
+        if not getattr(listed, key).strip() and (parts := site.search.parts_with(key)):
+            lacking = ", ".join(f"search.{part}" for part in parts)
+            yield f"controls.listed has no {key}, so it is missing in {lacking}: add it, unless the site finds the person without it"
 
 
 def _mail_notes(site: Any) -> Iterator[str]:

@@ -112,6 +112,31 @@ def test_a_broken_site_is_reported_once_with_its_reason(shell, site, kind, reaso
     assert reason in error_of(run)
 
 
+@pytest.mark.parametrize(
+    ("part", "noted"),
+    [
+        ('fields: {st: "{state}", name:', "search.fields.st"),
+        ('fields: {st: "{state_name}", town: "in {state}", name:', "search.fields.st, search.fields.town"),
+    ],
+)
+def test_a_search_without_a_value_of_the_control_is_noted(shell, site, part, noted):
+    for kind in ("good", "empty"):
+        text = definition(site, kind).replace("fields: {name:", part)
+        (shell.directory / f"{kind}.yaml").write_text(text)
+    note = f": controls.listed has no state, so it is missing in {noted}: add it, unless the site finds the person without it\n"
+    run = shell.here("sites", "check", "good.yaml", "--offline")
+    assert (run.returncode, run.stdout) == (0, "ok: good.yaml: Good Site is valid.\n")
+    assert run.stderr == f"good.yaml: Good Site{note}"
+    run = shell.here("sites", "check", "empty.yaml", *LOOPBACK)
+    problem, *notes = run.stderr.splitlines(keepends=True)
+    assert (run.returncode, "the person of controls.listed is not listed" in problem) == (1, True)
+    assert notes == [f"empty.yaml: Empty Site{note}"]
+    assert shell.here("sites", "check", "good.yaml", *LOOPBACK).stderr == ""
+    complete = (shell.directory / "good.yaml").read_text().replace("Controlling}", "Controlling, state: CA}")
+    (shell.directory / "good.yaml").write_text(complete)
+    assert shell.here("sites", "check", "good.yaml", "--offline").stderr == ""
+
+
 def test_a_definition_without_a_control_is_noted(shell, site):
     run = shell.here("sites", "check", *written(shell, site, "good", control_person=None), *LOOPBACK)
     assert (run.returncode, run.stdout.endswith(" is valid.\n")) == (0, True)

@@ -173,6 +173,12 @@ class Search(_Part):
         """The keys of a query: the parameters, and the fields of the path in braces."""
         return frozenset(self.fields).union(f"{{{name}}}" for name in self.path_fields)
 
+    def parts_with(self, user_field: str) -> tuple[str, ...]:
+        """Return the parts of the search that contain a user's field: the keys of ``fields``, and ``url``."""
+        templates = {**{f"fields.{name}": text for name, text in self.fields.items()}, "url": self.url}
+        names = {user_field, STATE_NAME} if user_field == "state" else {user_field}
+        return tuple(key for key, text in templates.items() if names & {*_template_fields(text)})
+
     def query(self, values: Mapping[str, str]) -> dict[str, str] | None:
         """Return the query for a person's values; None if the path lacks one."""
         state = state_code(values["state"])
