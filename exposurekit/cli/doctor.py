@@ -20,7 +20,7 @@ import click
 from exposurekit.cli import output
 from exposurekit.cli.check_results import FAIL, CheckResult, fail, first, no_permission, ok, warn
 from exposurekit.cli.options import history_option, json_option, local_option
-from exposurekit.cli.service import definitions_check, scans_check, site_health, worker_check
+from exposurekit.cli.service import definitions_check, scans_check, site_health, webhooks_check, worker_check
 from exposurekit.cli.session import ServiceDatabase, mail_settings, no_database
 from exposurekit.errors import (
     NEEDS_SERVICE,
@@ -283,12 +283,12 @@ async def _database_checks(database: Any) -> tuple[list[CheckResult], list[dict[
             upgrade = "back it up, then run any command on it, such as exposurekit service status"
             return [warn("database", "was created by an older version", upgrade)], []
         async with database.reading() as session:
-            worker = await worker_check(session)
+            checks = [await worker_check(session), *await webhooks_check(session)]
             mailboxes = await message_store.mailboxes(session)
             health = await site_health(session)
     finally:
         await database.close()
-    results = [ok("database", "is up to date and matches the key"), worker]
+    results = [ok("database", "is up to date and matches the key"), *checks]
     results += [
         warn(
             "mailbox", f"the last check failed: {one.problem}", "exposurekit mail list, and the worker's log"

@@ -256,7 +256,7 @@ async def _status(db: Any) -> dict[str, Any]:
     from exposurekit.service.webhooks import outbox
 
     return {
-        "checks": [await worker_check(db)],
+        "checks": [await worker_check(db), *await webhooks_check(db)],
         "people": await consent.counts(db),
         "work": await jobs.queues(db),
         "clock_corrections": await jobs.clock_corrections(db),
@@ -295,6 +295,17 @@ async def worker_check(db: Any) -> CheckResult:
         overdue = f"{running}, but no job, and one has been due for {_age(now - oldest)}; {last}"
         return warn("worker", overdue, "the worker's log says why")
     return ok("worker", f"{running}, and {pluralize(leased, 'job')} now; {last}")
+
+
+async def webhooks_check(db: Any) -> list[CheckResult]:
+    """Check that no delivery is dead; no result if none is, or its integrator has no callback any more."""
+    from exposurekit.service.webhooks import outbox
+
+    if not (dead := await outbox.count_replayable(db)):
+        return []
+    message = f"{pluralize(dead, 'dead delivery', 'dead deliveries')}: every attempt failed"
+    fix = "exposurekit webhooks list --state dead; once the receiver works, exposurekit webhooks replay --all"
+    return [warn("webhooks", message, fix)]
 
 
 def definitions_check(directory: Path | None) -> tuple[Mapping[str, Any], CheckResult]:

@@ -517,6 +517,26 @@ def test_deliveries_are_listed_and_dead_ones_replayed(operator):
     assert "no dead delivery" in error_of(operator.here("webhooks", "replay", dead))
 
 
+def test_dead_deliveries_are_a_warning_until_they_are_replayed(operator):
+    def warnings():
+        run = operator.here("doctor", "--json")
+        checks = json.loads(run.stdout), json_output(operator.here("service", "status", "--json"))["checks"]
+        doctor, status = ([one for one in some if one["check"] == "webhooks"] for some in checks)
+        assert (run.returncode, doctor) == (0, status)
+        return [(one["state"], one["message"], "--state dead" in one["fix"]) for one in status]
+
+    user_id = jane(operator, url=HOOK)
+    assert warnings() == []
+    dead_delivery(operator, user_id)
+    assert warnings() == [("warn", "1 dead delivery: every attempt failed", True)]
+    ok(operator.here("integrator", "clear-callback", "acme"))
+    assert warnings() == []  # nobody would receive them
+    operator.work(lambda work: endpoints.set_callback(work, "acme", endpoints.Callback(HOOK)))
+    assert len(warnings()) == 1
+    ok(operator.here("webhooks", "replay", "--all"))
+    assert warnings() == []
+
+
 def test_every_dead_delivery_is_replayed_at_once(operator):
     dead = dead_delivery(operator, jane(operator, url=HOOK))
     assert ok(operator.here("webhooks", "replay", "--all")) == "1 delivery will be sent again.\n"

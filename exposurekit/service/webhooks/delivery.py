@@ -22,6 +22,7 @@ from exposurekit.service.webhooks.endpoints import Callback
 from exposurekit.service.webhooks.states import DEAD, DELIVERED, PENDING
 
 ATTEMPT_S = 15  # spec does not say: how long an integrator may take
+_REFUSED = "address refused"  # an attempt's outcome, or its beginning
 _INSERT_ATTEMPT = insert(attempts)
 _log = logging.getLogger("exposurekit.service")
 
@@ -34,7 +35,9 @@ async def deliver(database: Database, http: HttpClient, lease: Lease) -> None:
     status, outcome = await _send(delivery, http, now)
     async with database.writing() as session:
         state = await record_attempt(session, lease, status=status, outcome=outcome)
-    _log.info("webhook=%s outcome=%s state=%s", delivery.webhook_id, outcome, state)
+    needs_operator = state == DEAD or outcome.startswith(_REFUSED)
+    level = logging.WARNING if needs_operator else logging.INFO
+    _log.log(level, "webhook=%s outcome=%s state=%s", delivery.webhook_id, outcome, state)
 
 
 def build_headers(callback: Callback, webhook_id: str, at: datetime, body: bytes) -> dict[str, str]:
@@ -85,9 +88,9 @@ async def _send(delivery: outbox.PreparedDelivery, http: HttpClient, now: dateti
             reads_body=False,
         )
     except NotPublic:
-        return None, "address refused: no --callback-network"
+        return None, f"{_REFUSED}: no --callback-network"
     except ForbiddenAddress:
-        return None, "address refused"
+        return None, _REFUSED
     except FetchError as error:
         return None, error.reason
     return response.status, f"status {response.status}"

@@ -108,6 +108,12 @@ async def counts(session: Session) -> dict[str, int]:
     return {state: by_state.get(state, 0) for state in STATES}
 
 
+async def count_replayable(session: Session) -> int:
+    """Count the dead deliveries of integrators that have a callback."""
+    [row] = await session.all(_REPLAYABLE)
+    return int(row.many)
+
+
 async def replay(session: Session, webhook_id: str) -> None:
     """Queue a dead delivery again, with all its attempts, the same id and the same bytes."""
     if not await _replay(session, deliveries.c.webhook_id == webhook_id):
@@ -186,6 +192,11 @@ _DELIVERY = (
     .where(deliveries.c.id == bindparam("delivery_id"))
 )
 _COUNTS = select(deliveries.c.state, func.count().label("many")).group_by(deliveries.c.state)
+_REPLAYABLE = (
+    select(func.count().label("many"))
+    .select_from(deliveries.join(users).join(integrators))
+    .where(deliveries.c.state == DEAD, integrators.c.callback_ciphertext.is_not(None))
+)
 _attempt_count = select(func.count()).where(attempts.c.delivery_id == deliveries.c.id).scalar_subquery()
 _event_count = select(func.count()).where(events.c.delivery_id == deliveries.c.id).scalar_subquery()
 _last_outcome = (

@@ -910,6 +910,28 @@ def test_integrators_take_turns_with_their_deliveries(post):
     assert [one.path for one in post.receiver.got].index("/beta") < 2
 
 
+def test_a_dead_delivery_and_a_refused_address_are_warnings(post, jane, caplog):
+    caplog.set_level(logging.INFO, "exposurekit.service")
+    post.find(jane)
+    post.die()
+    post.find(jane, "2")
+    post.close_windows()
+    post.find(jane, "3")
+    post.later(WINDOW_S)
+    post.work(post.another_worker(http=HttpClient()))
+    lines = [
+        (record.levelname, record.getMessage().partition(" ")[2])
+        for record in caplog.records
+        if record.getMessage().startswith("webhook=")
+    ]
+    assert lines == [
+        *[("INFO", "outcome=status 500 state=pending")] * 3,
+        ("WARNING", "outcome=status 500 state=dead"),
+        ("INFO", "outcome=status 200 state=delivered"),
+        ("WARNING", "outcome=address refused: no --callback-network state=pending"),
+    ]
+
+
 def test_logs_and_database_contain_no_personal_data_and_no_secret(post, jane, caplog):
     caplog.set_level(logging.DEBUG)
     caplog.set_level(logging.DEBUG, "exposurekit")
