@@ -26,6 +26,7 @@ NO_SCANS = "No site was scanned yet."
 OVERDUE = timedelta(minutes=15)  # a worker that is idle starts a job within seconds
 GOOD_SCAN_WITHIN = timedelta(days=8)  # each person is scanned again a week after the last scan
 PROGRESS_EVERY_S = 5.0
+_SINGULAR = {"deliveries": "delivery", "mailboxes": "mailbox"}
 _COLUMNS = ("id", "at", "actor", "command", "target", "details")
 
 
@@ -72,9 +73,13 @@ def service_status(*, sites_directory: Path | None, database: ServiceDatabase, a
     )
     output.print_columns([{"job": kind, **asdict(queue)} for kind, queue in status["work"].items()])
     for one in status["clock_corrections"]:
+        singular = _SINGULAR.get(one.kind, one.kind.removesuffix("s"))
+        jobs = pluralize(
+            one.jobs, f"{singular} that it had put off was", f"{one.kind} that it had put off were"
+        )
         click.echo(
             f"{one.at:%Y-%m-%dT%H:%M:%SZ}: the clock had been ahead by at least {timedelta(seconds=one.ahead_s)}; "
-            f"{one.jobs:,} {one.kind} that it had put off were made due."
+            f"{jobs} made due."
         )
     if status["mailboxes"]:
         click.echo(
@@ -277,14 +282,12 @@ async def worker_check(db: Any) -> CheckResult:
 
     now, counted, queues = db.clock.now(), await workers.count(db), await jobs.queues(db)
     scans = [one.last_scan_at for one in await statistics.all(db) if one.last_scan_at]
-    last = f"last scan {_age(now - max(scans))} ago" if scans else "no site was scanned yet"
+    last = f"last scan {_ago(now, max(scans))}" if scans else "no site was scanned yet"
     needed = [queues[kind].oldest_due_at for kind in ("scans", "removals", "deliveries")]
     oldest = min((at for at in needed if at is not None), default=now)
     leased = sum(queue.leased for queue in queues.values())
     if not counted.running:
-        last_note = (
-            "" if counted.seen_at is None else f"; one was last seen {_age(now - counted.seen_at)} ago"
-        )
+        last_note = "" if counted.seen_at is None else f"; one was last seen {_ago(now, counted.seen_at)}"
         waits = f"; a job has been due for {_age(now - oldest)}" if oldest < now else ""
         start = "start exposurekit serve; with PostgreSQL, also exposurekit worker"
         return warn(
@@ -342,6 +345,12 @@ def scans_check(definitions: Mapping[str, Any], health: Iterable[Mapping[str, An
         yield warn("scans", f"sites whose scans fail: {len(failing):,}", fix, failing)
     elif scanned:
         yield ok("scans", f"sites that scans can read: {len(scanned):,}")
+
+
+def _ago(now: datetime, at: datetime) -> str:
+    if at - now < timedelta(minutes=1):  # another machine's clock may differ by seconds
+        return f"{_age(max(now - at, timedelta()))} ago"
+    return f"{_age(at - now)} in the future (was the clock ahead?)"
 
 
 def _age(span: timedelta) -> str:

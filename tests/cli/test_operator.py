@@ -699,6 +699,27 @@ def test_status_shows_what_a_wrong_clock_put_off(operator):
     assert line in ok(operator.here("service", "status"))
     operator.work(lambda work: record(work, 1, timedelta(hours=1), is_same_pass=False), clock=clock)
     assert [(one["jobs"], one["ahead_s"]) for one in corrections()] == [(1, 3600)]
+    assert "; 1 removal that it had put off was made due.\n" in ok(operator.here("service", "status"))
+
+
+def test_status_names_instants_that_are_in_the_future(operator):
+    """As after a start with a clock that was ahead."""
+    jane(operator)
+    for ahead, words in ((timedelta(minutes=75), "75 minutes"), (timedelta(hours=50), "50 hours")):
+        clock = FrozenClock(datetime.now(UTC) + ahead)
+        operator.work(lambda work: workers.note(work, "a"), clock=clock)
+        operator.work(
+            lambda work: statistics.record_scan(work, "Seekfolk", reason=None, trusted=True), clock=clock
+        )
+        future = rf"{words} in the future \(was the clock ahead\?\)"
+        status = ok(operator.here("service", "status"))
+        assert re.search(rf"; one was last seen {future}; .*last scan {future} -> ", status)
+    clock = FrozenClock(datetime.now(UTC) + timedelta(seconds=20))
+    operator.work(lambda work: workers.note(work, "b"), clock=clock)
+    operator.work(
+        lambda work: statistics.record_scan(work, "Seekfolk", reason=None, trusted=True), clock=clock
+    )
+    assert "; last scan 0 minutes ago" in ok(operator.here("service", "status"))
 
 
 def test_people_without_activation_or_consent_are_not_scanned(operator):
