@@ -1,15 +1,29 @@
 """Command groups whose help lists commands under headings, with their first sentence."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 
 
+class Command(click.Command):
+    """A command that says what is wrong with ``-1``: it is no option."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the words of the command line."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if re.fullmatch(r"-\d", error.option_name):
+                raise click.UsageError("a number must not be negative here", ctx) from None
+            raise
+
+
 class Group(click.Group):
     """A group of commands whose help has a section for each heading; without sections, one list under "Commands"."""
 
-    command_class = click.Command
+    command_class = Command
 
     def __init__(
         self, *args: Any, sections: Mapping[str, Sequence[click.Command]] | None = None, **kwargs: Any

@@ -115,8 +115,12 @@ def test_a_quota_refuses_more_people(operator):
     assert "users 0 of at most 0" in ok(operator.here("integrator", "list"))
     assert "any number" in ok(operator.here("integrator", "set-quota", "acme", "--no-quota"))
     assert integrator(operator)["quota"] is None
-    for words in (["acme"], ["acme", "5", "--no-quota"], ["acme", "-1"]):
+    for words in (["acme"], ["acme", "5", "--no-quota"]):
         assert operator.here("integrator", "set-quota", *words).returncode == 2
+    for number in ("-1", "-20"):
+        run = operator.here("integrator", "set-quota", "acme", number)
+        assert (run.returncode, "Error: a number must not be negative here\n" in run.stderr) == (2, True)
+    assert "No such option" in operator.here("integrator", "set-quota", "acme", "-x").stderr
     run = operator.here("integrator", "set-quota", "nobody", "5")
     assert (run.returncode, "no integrator has the name " in run.stderr) == (1, True)
 
