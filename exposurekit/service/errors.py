@@ -2,6 +2,8 @@
 
 from exposurekit.errors import ExposureError
 
+QUOTA_REASON = "quota"  # an integrator may not have more people
+
 
 class ApiError(ExposureError):
     """A response other than 200.
@@ -11,9 +13,15 @@ class ApiError(ExposureError):
     """
 
     def __init__(
-        self, status: int, *problems: str, closes: bool = False, retry_after_s: int | None = None
+        self,
+        status: int,
+        *problems: str,
+        closes: bool = False,
+        retry_after_s: int | None = None,
+        reason: str | None = None,
     ) -> None:
         self.status = status
+        self.reason = reason  # in the metrics, if not that of the status
         self.closes = closes  # the body may be unread, so the connection cannot be reused
         self.retry_after_s = retry_after_s
         super().__init__(", ".join(problems))

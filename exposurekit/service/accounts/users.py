@@ -14,7 +14,7 @@ from exposurekit.contract.operations import LIST_LIMIT_DEFAULT
 from exposurekit.service.accounts import consent, integrators, user_items
 from exposurekit.service.accounts.documents import NAMES, PERSON, SECRET, Account
 from exposurekit.service.accounts.subject import Subject
-from exposurekit.service.errors import ApiError
+from exposurekit.service.errors import QUOTA_REASON, ApiError
 from exposurekit.service.storage import tables
 from exposurekit.service.storage.database import Session
 
@@ -78,7 +78,8 @@ async def _check_quota(session: Session, integrator_id: int, quota: int | None) 
         return
     [(people,)] = await session.rows(_COUNT, {"integrator_id": integrator_id})
     if people >= quota:
-        raise ApiError(400, f"the quota of {quota:,} people is reached: ask the operator to raise it")
+        problem = f"the quota of {quota:,} people is reached: ask the operator to raise it"
+        raise ApiError(400, problem, reason=QUOTA_REASON)
 
 
 async def update(session: Session, account: Account, values: Mapping[str, Any]) -> tuple[Account, bool]:

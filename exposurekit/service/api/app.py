@@ -175,7 +175,9 @@ class _Service:
                 body = await api.turns.take(client_key, process, body_bytes=len(request.body))
                 return Response(body, encoding)
         except ApiError as refusal:
-            return responses.api_error(scope, self._counted(refusal, client_key, address))
+            error = self._counted(refusal, client_key, address)
+            scope[middleware.REASON] = error.reason
+            return responses.api_error(scope, error)
 
     def _counted(self, refusal: ApiError, client_key: str, address: str) -> ApiError:
         """Count a refusal if there are limits; return it, or the one of a limit that it exceeds."""

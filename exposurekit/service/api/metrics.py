@@ -36,6 +36,7 @@ from starlette.routing import Route
 from exposurekit.contract.operations import OPERATIONS
 from exposurekit.service import jobs, workers
 from exposurekit.service.api.middleware import UNAVAILABLE
+from exposurekit.service.errors import QUOTA_REASON
 from exposurekit.service.jobs import Queue
 from exposurekit.service.sites import statistics
 from exposurekit.service.storage.database import DATABASE_ERRORS, Database, Session
@@ -186,15 +187,19 @@ class RequestMetrics:
             self._durations.labels(operation)
             for status in ("2xx", "4xx", "5xx"):
                 self._requests.labels(operation, status)
-        for reason in (*REASONS.values(), UNAVAILABLE_REASON, OTHER_REASON):
+        for reason in (*REASONS.values(), QUOTA_REASON, UNAVAILABLE_REASON, OTHER_REASON):
             self._refusals.labels(reason)
 
-    def count(self, operation: str, status: int | None, fault: Exception | None, seconds: float) -> None:
+    def count(
+        self, operation: str, status: int | None, cause: Exception | str | None, seconds: float
+    ) -> None:
         """Count a request as `RequestMiddleware` says."""
         self._requests.labels(operation, NO_RESPONSE if status is None else f"{status // 100}xx").inc()
         self._durations.labels(operation).observe(seconds)
-        if isinstance(fault, UNAVAILABLE):
+        if isinstance(cause, UNAVAILABLE):
             self._refusals.labels(UNAVAILABLE_REASON).inc()
+        elif isinstance(cause, str):
+            self._refusals.labels(cause).inc()
         elif status is not None and status >= _LEAST_ERROR:
             self._refusals.labels(REASONS.get(status, OTHER_REASON)).inc()
 

@@ -24,11 +24,12 @@ RETRY_AFTER_S = 5
 UNAVAILABLE = (OperationalError, InternalError, NoConnection, TimeoutError)
 # The keys of the operation's name and of the integrator's id in the scope; the latter is there if name and key are valid.
 OPERATION, INTEGRATOR = "exposurekit.operation", "exposurekit.integrator"
+REASON = "exposurekit.reason"  # the key of why a request was refused, unless its status says so
 # The key's position in a path, and anything else that looks like a key, such as in a mistyped URL.
 _KEY_IN_PATH = re.compile(r"(/api/[^/?]*/)[^/?\s]*|(?<=/)[A-Za-z0-9]{32,}")
 _log = logging.getLogger("exposurekit.service")
 Respond = Callable[[Scope, Receive], Awaitable[Response]]
-Count = Callable[[str, int | None, Exception | None, float], object]
+Count = Callable[[str, int | None, Exception | str | None, float], object]
 
 
 def _type_name(error: Exception) -> str:
@@ -42,7 +43,7 @@ class RequestMiddleware:
         respond: Returns the response to a request.
         lifespan: Starts and ends the service.
         count: Called with each request's operation, its status (None: the client was gone before the response), the
-            exception that made the response an error, and the seconds that it took.
+            exception or the reason in the scope that made the response an error, and the seconds that it took.
         explain: Returns why the database is not available, for the log.
     """
 
@@ -81,7 +82,8 @@ class RequestMiddleware:
         took_s = time.perf_counter() - started
         operation = scope.get(OPERATION, "none")
         if self._count is not None:
-            self._count(operation, None if response is None else response.status, failure, took_s)
+            cause = failure or scope.get(REASON)
+            self._count(operation, None if response is None else response.status, cause, took_s)
         values = operation, 0 if response is None else response.status, took_s * 1000
         if INTEGRATOR in scope:
             _log.info("operation=%s status=%d ms=%.1f integrator=%d", *values, scope[INTEGRATOR])

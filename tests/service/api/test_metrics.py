@@ -17,6 +17,7 @@ from support.shell import eventually
 
 from exposurekit.contract.operations import OPERATIONS
 from exposurekit.service import jobs, workers
+from exposurekit.service.accounts import integrators
 from exposurekit.service.api.metrics import READ_S, Metrics, _families
 from exposurekit.service.api.rate_limits import Limits
 from exposurekit.service.clock import FrozenClock
@@ -75,8 +76,11 @@ def test_requests_are_counted_by_operation_status_and_reason(measured):
     service.call("GET", f"/users/{user['id']}", {"secret": "1"})
     service.call("GET", "/users", params={"limit": "none"})
     service.http.get(f"{service.base_url}/nowhere")
+    service.work(lambda work: integrators.set_quota(work, "acme", 1))
+    assert service.call("POST", "/users", json=JANE).status_code == 400
     counted = samples(url)
     assert counted["requests_total", "create_user", "2xx"] == 1
+    assert counted["requests_total", "create_user", "4xx"] == 1
     assert counted["requests_total", "get_user", "2xx"] == 2
     assert counted["requests_total", "get_user", "4xx"] == 1
     assert counted["requests_total", "none", "4xx"] == 1
@@ -86,7 +90,7 @@ def test_requests_are_counted_by_operation_status_and_reason(measured):
     refused = {
         labels[0]: value for (name, *labels), value in counted.items() if name == "refused_requests_total"
     }
-    assert refused == {"unauthorized": 1, "invalid": 1, "not_found": 1}
+    assert refused == {"unauthorized": 1, "invalid": 1, "not_found": 1, "quota": 1}
 
 
 @on_sqlite
