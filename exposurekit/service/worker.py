@@ -17,7 +17,7 @@ from functools import partial
 
 from sqlalchemy import Table
 
-from exposurekit.contract.webhooks import RETRY_DELAYS
+from exposurekit.contract.webhooks import GROUPING_WINDOW, RETRY_DELAYS
 from exposurekit.errors import ExposureError
 from exposurekit.service import jobs, workers
 from exposurekit.service.accounts import consent, documents
@@ -33,6 +33,7 @@ from exposurekit.service.scanning.scan_warnings import ScanWarnings
 from exposurekit.service.scanning.schedule import SCAN_EVERY, VERIFIED_WITHIN, verified_within
 from exposurekit.service.scanning.websearch import Engine
 from exposurekit.service.sites.definition import Definition
+from exposurekit.service.sites.statistics import CLOCK_MARGIN
 from exposurekit.service.storage import leases, tables
 from exposurekit.service.storage.database import DATABASE_ERRORS, Database
 from exposurekit.service.storage.leases import Bounds, Lease, LeaseLost
@@ -40,7 +41,6 @@ from exposurekit.service.webhooks import delivery, outbox
 
 TIDY_EVERY_S, CORRECT_EVERY_S = 3600, 60
 FORGET_S = 5.0  # an unreachable database does not hold up the end for longer
-CLOCK_MARGIN = timedelta(minutes=1)  # by which a clock may be set back without an effect
 FILL_AFTER_S = 0.2
 DOCUMENTS_AT_ONCE = 5  # in one transaction, which others wait for
 AFTER_FAULT = timedelta(hours=6)
@@ -148,7 +148,7 @@ class Worker:
                 p.deliveries,
                 p.delivery_s,
                 deliver,
-                max(*RETRY_DELAYS, AFTER_FAULT),
+                max(*RETRY_DELAYS, GROUPING_WINDOW),
                 is_shared=True,
             ),
         )
@@ -329,7 +329,7 @@ class Worker:
         """Postpone a failed job: it would fail again, and must not hammer a site."""
         with suppress(LeaseLost, *DATABASE_ERRORS):
             async with self.context.database.writing() as session:
-                later = session.clock.now() + AFTER_FAULT
+                later = session.clock.now() + min(AFTER_FAULT, job_type.due_within)
                 await leases.complete(session, job_type.table, lease, due_at=later)
 
     async def _note_that_it_runs(self) -> None:

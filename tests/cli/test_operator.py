@@ -560,7 +560,7 @@ def test_the_status_has_counts_and_no_names(operator):
             lambda work: statistics.record_scan(work, "Seekfolk", reason=reason, trusted=True)  # noqa: B023
         )
     operator.work(lambda work: statistics.record_scan(work, "Everyname", reason=None, trusted=False))
-    operator.work(lambda work: statistics.reserve(work, "Never", delay=timedelta(0)))
+    operator.work(lambda work: statistics.reserve(work, "Never", delay=timedelta(0), concurrency=1))
     status = json_output(operator.here("service", "status", "--json"))
     assert list(status) == STATUS
     assert status["people"] == {"registered": 1, "active": 1, "with_consent": 1, "may_be_scanned": 1}

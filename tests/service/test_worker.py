@@ -13,13 +13,16 @@ from support.services import opened, url_of
 from support.shell import TIMEOUT_S
 from support.small_web import KEY, QUICK, Card, Folk, GatedAnswer, a_worker, by_form, definition, nobody
 
+from exposurekit.contract.webhooks import GROUPING_WINDOW, RETRY_DELAYS
 from exposurekit.sandbox.world.asgi import html
 from exposurekit.service import jobs, workers
 from exposurekit.service.scanning.schedule import SCAN_EVERY, VERIFIED_WITHIN
+from exposurekit.service.sites.statistics import CLOCK_MARGIN
 from exposurekit.service.storage import leases, tables
 from exposurekit.service.storage.database import Database
 from exposurekit.service.storage.encryption import Vault
-from exposurekit.service.worker import CLOCK_MARGIN, WorkerConfig
+from exposurekit.service.webhooks import endpoints
+from exposurekit.service.worker import WorkerConfig
 
 HERS = Card("r1")
 
@@ -440,3 +443,39 @@ def test_a_worker_records_what_a_wrong_clock_put_off(house, town, seekfolk, log)
     assert scans.ahead_s == (ahead - SCAN_EVERY - CLOCK_MARGIN).total_seconds()
     assert (removals.kind, removals.jobs) == ("removals", 1)
     assert removals.ahead_s == (ahead - VERIFIED_WITHIN - CLOCK_MARGIN).total_seconds()
+
+
+@pytest.fixture
+def callback(house):
+    callback = endpoints.Callback("http://127.0.0.1:9/hook")
+    house.work(lambda work: endpoints.set_callback(work, "acme", callback))
+    yield callback
+    house.work(lambda work: endpoints.set_callback(work, "acme", None))
+
+
+def test_a_delivery_waits_no_longer_than_the_longest_retry(house, town, seekfolk, log, callback):
+    minutes = {house.scanned_juniper()["id"]: minutes for minutes in (30, 33, 111)}
+    now, deliveries = house.clock.now(), tables.deliveries
+    for user_id, many in minutes.items():
+        late = update(deliveries).filter_by(user_id=user_id).values(due_at=now + timedelta(minutes=many))
+        house.work(lambda work, late=late: work.run(late))
+
+    async def corrected(database):
+        async with working(house, database):
+            await until(lambda: "clock was ahead: table=deliveries corrected=2 ahead_s=4800" in log.text)
+
+    house.behind(corrected)
+    [due_at, *_] = [row.due_at for row in house.rows(deliveries)]
+    assert due_at == now + RETRY_DELAYS[-1]
+
+
+def test_a_delivery_that_fails_inside_is_retried_soon(house, town, seekfolk, log, callback):
+    house.scanned_juniper()
+    deliveries = tables.deliveries
+    corrupt = update(deliveries).values(body_ciphertext=b"\1" + bytes(60))
+    house.work(lambda work: work.run(corrupt))
+    house.clock.advance(GROUPING_WINDOW)
+    now = house.clock.now()
+    house.idle()
+    assert "worker=delivery row=" in log.text
+    assert [row.due_at for row in house.rows(deliveries)] == [now + RETRY_DELAYS[-1]]

@@ -40,6 +40,7 @@ from exposurekit.service.scanning.removal_job import submit_sisters
 from exposurekit.service.scanning.scan import ScanContext, lock_person, writing_with_lease
 from exposurekit.service.scanning.site_scan import PAGE_BYTES_MAX
 from exposurekit.service.sites.definition import Confirmation, Definition
+from exposurekit.service.sites.statistics import CLOCK_MARGIN
 from exposurekit.service.storage import leases
 from exposurekit.service.storage.database import Database, Session
 from exposurekit.service.storage.leases import Lease, LeaseLost
@@ -55,10 +56,11 @@ _log = logging.getLogger("exposurekit.service")
 
 
 async def register_mailbox(database: Database, settings: MailSettings) -> None:
-    """Make checks of the mailbox due, unless they are."""
+    """Make a check of the mailbox due, unless one is within the time of the settings."""
     async with database.reading() as session:
         row = await session.first(_MAILBOX, {"address": settings.address})
-    if row is not None and row.due_at is not None:
+        latest = session.clock.now() + timedelta(seconds=settings.check_every_s) + CLOCK_MARGIN
+    if row is not None and row.due_at is not None and row.due_at <= latest:
         return
     async with database.writing() as session:
         row = await session.first(_MAILBOX, {"address": settings.address})

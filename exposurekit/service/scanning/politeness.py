@@ -35,6 +35,7 @@ ROBOTS_MAX = 1000  # files in memory
 ROBOTS_BYTES_MAX = 500_000  # RFC 9309: at least 500 KiB
 ROBOTS_TIMEOUT_S = 10
 REDIRECTS_MAX = 5
+FETCHERS = 2  # of a worker that may fetch a site's pages: for scans, and for what a web search found
 _ALLOW_ALL = Protego.parse("")
 
 
@@ -83,10 +84,12 @@ class PoliteFetcher:
         """Check a URL as `HttpClient.check_encrypted` does; raises one of `FETCH_FAILURES`."""
         await self._http.check_encrypted(url)
 
-    async def reserve(self, site: str, delay: timedelta) -> datetime:
+    async def reserve(self, site: str, politeness: Politeness) -> datetime:
         """Reserve the next time at which a request to the site may be sent."""
+        delay = timedelta(seconds=politeness.delay_s)
+        concurrency = FETCHERS * politeness.concurrency
         async with self._database.writing() as session:
-            return await statistics.reserve(session, site, delay=delay)
+            return await statistics.reserve(session, site, delay=delay, concurrency=concurrency)
 
     def now(self) -> datetime:
         """Return the current time by the database's clock."""
@@ -166,7 +169,7 @@ class SiteSession:
     async def _wait(self) -> None:
         delay = timedelta(seconds=self._politeness.delay_s)
         # A slot that passed while the site was slow must not shorten the delay of this session.
-        slot = await self._fetcher.reserve(self._site, delay)
+        slot = await self._fetcher.reserve(self._site, self._politeness)
         await self._fetcher.wait_until(max(slot, self._not_before))
         self._not_before = self._fetcher.now() + delay
 

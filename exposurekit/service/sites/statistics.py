@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlalchemy import bindparam, select, text, update
 
+from exposurekit.service import workers
 from exposurekit.service.storage.database import Session
 from exposurekit.service.storage.tables import sites
 
@@ -34,7 +35,7 @@ class Health:
         return self.inconclusive_scans / self.scans if self.scans else None
 
 
-RESERVED_MAX = timedelta(hours=6)  # a later reservation is taken for an error of the clock
+CLOCK_MARGIN = timedelta(minutes=1)  # by which a clock may be set back without an effect
 
 
 async def record_scan(
@@ -69,13 +70,19 @@ async def record_scan(
     await session.run(_CHANGE, changes | {"site": site})
 
 
-async def reserve(session: Session, site: str, *, delay: timedelta) -> datetime:
-    """Reserve the next time slot for a request to a site; no other request may follow within ``delay``."""
+async def reserve(session: Session, site: str, *, delay: timedelta, concurrency: int) -> datetime:
+    """Reserve the next time slot for a request to a site; no other request may follow within ``delay``.
+
+    As many requests as ``concurrency`` may wait in each worker, so a slot that is taken much later than all of them need was
+    taken by a clock that was ahead.
+    """
     row = await _lock_site(session, site)
     now = session.clock.now()
-    at = row.next_request_at or now
-    if not now <= at <= now + RESERVED_MAX:
-        at = now  # nothing is reserved, or by a clock that was ahead
+    at = max(row.next_request_at or now, now)
+    if at > now + concurrency * delay + CLOCK_MARGIN:
+        longest = max((await workers.count(session)).running, 1) * concurrency * delay
+        if at > now + longest + CLOCK_MARGIN:
+            at = now + longest
     await session.run(_CHANGE, {"next_request_at": at + delay, "site": site})
     return at
 

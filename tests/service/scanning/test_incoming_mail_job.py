@@ -317,6 +317,16 @@ def test_a_mailbox_that_fails_is_checked_again(house, town, drop, juniper):
     assert house.rows(tables.mailboxes)[0].problem is None
 
 
+@pytest.mark.parametrize(("seconds", "is_due"), [(120, False), (63 * 60, True)])
+def test_a_check_waits_no_longer_than_the_settings_say(house, drop, juniper, seconds, is_due):
+    now = house.clock.now()
+    due_at = now + timedelta(seconds=seconds)
+    house.work(lambda work: work.run(update(tables.mailboxes).values(due_at=due_at)))
+    settings = drop.settings.model_copy(update={"check_every_s": 120})
+    house.behind(lambda database: incoming_mail_job.register_mailbox(database, settings))
+    assert [row.due_at for row in house.rows(tables.mailboxes)] == [now if is_due else due_at]
+
+
 def test_a_flood_is_stored_in_several_jobs(house, town, drop, juniper, monkeypatch):
     monkeypatch.setattr(incoming_mail_job, "BATCH", 2)
     monkeypatch.setattr(incoming_mail_job, "BATCHES_MAX", 1)

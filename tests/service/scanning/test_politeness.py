@@ -159,6 +159,22 @@ def test_a_redirect_to_a_forbidden_page_is_not_followed(politely, town, where):
     assert [len(town.of(name, "/private/r1")) for name in ("Seekfolk", "Elsewhere")].count(1) == 1
 
 
+def test_a_site_is_scanned_soon_after_a_clock_was_ahead(politely, town):
+    town.opens("Seekfolk", Folk())
+    slowly = Politeness(delay_s=7, robots_txt=False)
+    clock = PassingClock()
+
+    async def scans(fetcher):
+        clock._now += timedelta(minutes=63)
+        await ask(fetcher, politeness=slowly)
+        clock._now -= timedelta(minutes=63)
+        clock.reached.clear()
+        await ask(fetcher, politeness=slowly)
+
+    politely(scans, clock=clock)
+    assert clock.reached == [START + timedelta(seconds=14)]
+
+
 def test_a_cancelled_site_scan_leaves_at_most_one_turn(politely, town):
     """Turns are rows: those of cancelled scans would block a site forever."""
     town.opens("Seekfolk", Folk(search=lambda _: Response(delay_s=30)))
@@ -169,7 +185,7 @@ def test_a_cancelled_site_scan_leaves_at_most_one_turn(politely, town):
             with suppress(TimeoutError):
                 async with asyncio.timeout(0.05):
                     await scan_site(site, SUBJECT, fetcher)
-        return await fetcher.reserve("Seekfolk", timedelta(seconds=10))
+        return await fetcher.reserve("Seekfolk", site.politeness)
 
     assert politely(cancelled) <= START + timedelta(seconds=50)
 

@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 from support.services import START, a_database
 
+from exposurekit.service import workers
 from exposurekit.service.clock import FrozenClock
 from exposurekit.service.sites import statistics
 from exposurekit.service.sites.statistics import CHANGED_LAYOUT, REASON_MAX, VALUE_MISSING, Health
@@ -38,9 +39,9 @@ class Two:
             statistics.record_scan, site, reason=reason, trusted=trusted, reads_listings=reads_listings
         )
 
-    def reserve(self, site="Seekfolk", *, delay=DELAY, second=False):
+    def reserve(self, site="Seekfolk", *, delay=DELAY, concurrency=1, second=False):
         """Reserve a turn and return the seconds until then."""
-        at = self.write(statistics.reserve, site, delay=delay, second=second)
+        at = self.write(statistics.reserve, site, delay=delay, concurrency=concurrency, second=second)
         return (at - self.clock.now()).total_seconds()
 
     def all(self):
@@ -126,10 +127,35 @@ def test_turns_are_spaced_across_workers(two):
     assert [two.reserve(), two.reserve(second=True)] == [0, 2]
 
 
+@pytest.mark.parametrize("minutes", [2, 10, 63, 300])
+def test_a_turn_that_a_clock_ahead_reserved_delays_nobody(two, minutes):
+    ahead = timedelta(minutes=minutes)
+    two.clock.advance(ahead)
+    assert [two.reserve(concurrency=3), two.reserve(concurrency=3)] == [0, 2]
+    two.clock.advance(-ahead)
+    assert [two.reserve(concurrency=3), two.reserve(concurrency=3)] == [6, 8]
+    two.clock.advance(timedelta(seconds=10))
+    assert two.reserve(concurrency=3) == 0
+
+
+@pytest.mark.parametrize(("running", "expected"), [(1, 60), (4, 240)])
+def test_the_turns_of_all_running_workers_are_plausible(two, running, expected):
+    for number in range(running):
+        two.write(workers.note, f"worker {number}")
+    minute = timedelta(minutes=1)
+    turns = [two.reserve(delay=minute) for _ in range(running + 2)]
+    assert turns == [60 * number for number in range(running + 2)]
+    two.clock.advance(-timedelta(hours=1))
+    for number in range(running):
+        two.write(workers.note, f"worker {number}")
+    assert two.reserve(delay=minute) == expected
+
+
 def test_concurrent_reservations_get_different_turns(two):
     async def concurrently():
         turns = (
-            two.writing(statistics.reserve, "Seekfolk", delay=DELAY, second=bool(n % 2)) for n in range(10)
+            two.writing(statistics.reserve, "Seekfolk", delay=DELAY, concurrency=5, second=bool(n % 2))
+            for n in range(10)
         )
         return await asyncio.gather(*turns)
 
