@@ -233,11 +233,17 @@ def users_purge(*, user_id: int, yes: bool, database: ServiceDatabase) -> None:
     )
     click.echo(f"Deleted person {user_id} from every table.")
     if not scrubbed:
-        click.echo(
-            "The database's log may still contain the encrypted data: on SQLite while other processes read, on "
-            "PostgreSQL until the next VACUUM.",
-            err=True,
-        )
+        click.echo(_LEFT_ON_POSTGRESQL if database.sqlite_file() is None else _LEFT_ON_SQLITE, err=True)
+
+
+_LEFT_ON_SQLITE = (
+    "Other processes were reading, so the encrypted data stays in the database's files until a later change overwrites it, "
+    "or the last process closes the database."
+)
+_LEFT_ON_POSTGRESQL = (
+    "PostgreSQL may still hold the encrypted data: in its tables until VACUUM FULL, and in its write-ahead log, with any "
+    "archive and replica of it, until those segments are overwritten or deleted."
+)
 
 
 @users.command("queue")

@@ -1,5 +1,5 @@
 import pytest
-from support.services import url_of
+from support.services import stored_in, url_of
 from support.shell import Operator, Shell
 
 
@@ -17,3 +17,10 @@ def operator(tmp_path, store):
 def file_operator(tmp_path):
     """For tests of the SQLite file, or independent of the database."""
     return Operator(tmp_path, f"sqlite:///{tmp_path / 'service.db'}")
+
+
+@pytest.fixture
+def postgresql_operator(tmp_path):
+    """For tests of what only PostgreSQL does."""
+    with stored_in("postgresql"):
+        yield Operator(tmp_path, url_of(tmp_path))

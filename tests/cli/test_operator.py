@@ -7,8 +7,10 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import psycopg
 import pytest
 from sqlalchemy import select, update
+from support import postgres
 from support.services import JANE, LISTING, PAGE, SITE
 from support.shell import Operator, Shell, error_of
 from support.site_definitions import site_definition
@@ -476,6 +478,43 @@ def test_people_of_a_removed_integrator_are_deleted_after_confirmation(file_oper
     assert ok(operator.here(*words)) == "Removed acme and 0 users.\n"
     run = operator.here("integrator", "remove", "nobody", "--with-users")
     assert (run.returncode, "no integrator has the name nobody" in run.stderr) == (1, True)
+
+
+def test_a_purge_on_postgresql_says_where_the_data_remains(postgresql_operator):
+    """VACUUM leaves the bytes in its tables; VACUUM FULL leaves them in the write-ahead log."""
+    operator, data = postgresql_operator, postgres.server().pgdata
+    user_id = jane(operator)
+    [row] = operator.work(lambda work: work.all(select(tables.users.c.ciphertext)))
+
+    def remains():
+        files = (path for path in data.rglob("*") if path.is_file())
+        return {file.relative_to(data).parts[0] for file in files if row.ciphertext in file.read_bytes()}
+
+    def execute(statement):
+        with psycopg.connect(operator.url.replace("+psycopg", ""), autocommit=True) as connection:
+            connection.execute(statement)
+
+    run = operator.here("users", "purge", str(user_id), "--yes")
+    assert (run.returncode, run.stdout) == (0, f"Deleted person {user_id} from every table.\n")
+    assert (
+        "in its tables until VACUUM FULL, and in its write-ahead log, with any archive and replica"
+        in run.stderr
+    )
+    execute("CHECKPOINT")
+    assert remains() == {"base", "pg_wal"}
+    execute("VACUUM FULL users")
+    assert remains() == {"pg_wal"}
+
+
+def test_a_purge_says_if_a_reader_keeps_the_log(file_operator):
+    operator = file_operator
+    user_id = jane(operator)
+    with closing(sqlite3.connect(operator.directory / "service.db", isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM users").fetchall()
+        run = operator.here("users", "purge", str(user_id), "--yes")
+    assert (run.returncode, run.stdout) == (0, f"Deleted person {user_id} from every table.\n")
+    assert error_of(run).startswith("Other processes were reading, so the encrypted data stays")
 
 
 def dead_delivery(operator, user_id):

@@ -420,7 +420,7 @@ class PostgreSQL:
             await connection.execute(_WRITES_NOTHING)
 
     async def scrub(self) -> bool:
-        """Do nothing: the server's VACUUM overwrites deleted data in its own time."""
+        """Do nothing: the server frees and overwrites deleted data in its own time."""
         return False
 
     async def close(self) -> None:
