@@ -5,10 +5,13 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import socket
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import httpx
 import pytest
@@ -16,9 +19,11 @@ from sqlalchemy import select
 from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.routing import Route
+from support import postgres
 from support.full_disk import run_on_small_disk
 from support.services import PAGE
 from support.shell import (
+    Operator,
     ended,
     error_of,
     eventually,
@@ -37,6 +42,7 @@ from exposurekit.service.findings import findings
 from exposurekit.service.storage import tables
 
 pytestmark = pytest.mark.long  # processes of their own
+MANUAL = (Path(ek.__file__).parent / "service" / "README.md").read_text()
 NETWORK = ("--callback-network", "127.0.0.0/8")
 JUNIPER = {"first_name": "Juniper", "last_name": "Quill", "addresses": [{"city": "Oak", "state": "CA"}]}
 # On loopback, where scans are forbidden: each is inconclusive and states the reason.
@@ -363,6 +369,56 @@ def test_a_restored_backup_has_all_that_was_acknowledged(file_operator):
             assert client.get_user(user.key).first_name == "Juniper"
         client.create_user(**JUNIPER)
         ended(front)
+
+
+SECTION = MANUAL.partition("To restore:")[2].partition("\n## ")[0]
+RESTORE = re.findall(r"^    ((?:psql|create|pg_restore).*)$", SECTION, re.MULTILINE)
+
+
+def operator_of(server, directory):
+    """An operator of the manual's database and role on a server of their own."""
+    url = server.get_uri("exposure").replace("postgresql://postgres:", "postgresql+psycopg://exposure:")
+    directory.mkdir(exist_ok=True)
+    host = re.search(r"host=([^&]+)", url)[1]
+    operator = Operator(directory, url)
+    path = f"{server.bin_path}:{os.environ['PATH']}"
+    operator.environment |= {"PGHOST": host, "PGUSER": "postgres", "PATH": path}
+    return operator
+
+
+def typed(operator, line):
+    streams = {"capture_output": True, "text": True, "cwd": operator.directory}
+    return subprocess.run(line, shell=True, check=False, env=operator.environment, **streams)  # noqa: S602
+
+
+def test_a_postgresql_backup_is_restored_as_the_manual_says(tmp_path):
+    """On the same server, where the database still is, and on a new one, which lacks the role."""
+    rename, create_role, *restore = RESTORE
+
+    def names(operator):
+        return [one["integration_name"] for one in json_output(operator, "integrator", "list")]
+
+    with postgres.a_server() as old_server, postgres.a_server() as new_server:
+        operator, another = (
+            operator_of(old_server, tmp_path / "old"),
+            operator_of(new_server, tmp_path / "new"),
+        )
+        for line in (create_role, restore[0]):
+            assert typed(operator, line).returncode == 0
+        added(operator)
+        dump = operator.here("service", "backup", "copy.dump").stderr.partition("runs: ")[2]
+        assert typed(operator, dump).returncode == 0
+        assert operator.here("integrator", "add", "later", "--no-attestation").returncode == 0
+        again = typed(operator, restore[1])
+        assert (again.returncode, "already exists" in again.stderr) == (1, True)
+        assert names(operator) == ["acme", "later"]
+        shutil.copy(operator.directory / "copy.dump", another.directory)
+        shutil.copy(operator.key_file, another.key_file)
+        for one, lines in ((operator, (rename, *restore)), (another, (create_role, *restore))):
+            for line in lines:
+                assert (run := typed(one, line)).returncode == 0, run.stderr
+            assert one.here("service", "check").returncode == 0
+            assert names(one) == ["acme"]
 
 
 def test_postgresql_has_a_backup_command_of_its_own(file_operator):
