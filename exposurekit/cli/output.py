@@ -29,6 +29,11 @@ def print_json(value: Any) -> None:
     click.echo(json.dumps(value, default=_as_json))
 
 
+def json_document(value: Any) -> bytes:
+    """Return JSON for people to read, with the values of `print_json`."""
+    return (json.dumps(value, default=_as_json, ensure_ascii=False, indent=2) + "\n").encode()
+
+
 def print_rows(rows: Sequence[Row], *, as_json: bool, none: str) -> None:
     """Print rows as JSON or in columns; if there are none, print the message ``none``."""
     if as_json:

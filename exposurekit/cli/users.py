@@ -1,5 +1,6 @@
 """`exposurekit users`: consent, activation, records, saved pages, assisted opt-outs and deletion of one person."""
 
+import os
 import sys
 from datetime import datetime
 from pathlib import Path
@@ -12,6 +13,7 @@ from exposurekit.cli.help_groups import Group
 from exposurekit.cli.options import (
     ID,
     by_option,
+    check_writable,
     confirm_deletion,
     json_option,
     limit_option,
@@ -23,6 +25,7 @@ from exposurekit.cli.options import (
 from exposurekit.cli.session import ServiceDatabase, action, service_options
 from exposurekit.errors import ConfigurationError
 from exposurekit.service.models import VERDICTS
+from exposurekit.text.plurals import pluralize
 from exposurekit.text.sanitize import plain
 
 if TYPE_CHECKING:
@@ -206,6 +209,50 @@ def _entered(label: str) -> str:
     except UnicodeDecodeError:
         pass  # the error holds the text, which is personal
     raise click.UsageError("the text is not UTF-8: convert it, then search again")
+
+
+@users.command("export")
+@_user_argument
+@click.option(
+    "--out",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="The file to write, such as person-7.json; it must not exist.",
+)
+@service_options
+def users_export(*, user_id: int, out: Path, database: ServiceDatabase) -> None:
+    """Write what is stored about a person to a JSON file.
+
+    For a person who asks what is held about them: what is on file, who consented and when, records, links, alerts, opt-outs,
+    mail, evidence and webhooks. Only your account can read the file, and a file that exists is not overwritten. The
+    audit log records the export.
+
+    It does not contain secrets, or data that integrators received. Mail, and pages in the evidence, may also name others.
+
+    Example: exposurekit users export 7 --out person-7.json
+    """
+    from exposurekit.service import person_export
+    from exposurekit.system.atomic_files import write_output
+
+    check_writable(out)
+    if os.path.lexists(out):
+        raise ConfigurationError(f"--out: {plain(out)} exists: name another file")
+
+    exported = database.write(
+        lambda db: person_export.export(db, user_id),
+        lambda exported: action(
+            "users export", f"user {user_id}", **output.fields(exported, "rows", "damaged")
+        ),
+    )
+    write_output(out, output.json_document(exported.content), overwrite=False)
+    click.echo(f"Wrote {output.label_of(out)}: {pluralize(exported.rows, 'row')} about person {user_id}.")
+    click.echo(
+        "It contains personal data, perhaps also of others: read it before you hand it over.", err=True
+    )
+    if exported.damaged:
+        click.echo(
+            f"Not in it: damaged values ({exported.damaged:,}). Run exposurekit service check.", err=True
+        )
 
 
 @users.command("purge")

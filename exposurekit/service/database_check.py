@@ -31,8 +31,8 @@ class Damage:
     problem: str
 
 
-def _encrypted() -> list[tuple[Table, Column[bytes], ColumnElement[int], str | Column[str]]]:
-    """Each encrypted column, with the column of its owner's id and the purpose of its values."""
+def encrypted_columns() -> list[tuple[Table, Column[bytes], ColumnElement[int], str | Column[str]]]:
+    """Return each encrypted column, with the column of its owner's id and the purpose of its values."""
     return [
         (tables.integrators, tables.integrators.c.callback_ciphertext, tables.integrators.c.id, CALLBACK),
         (tables.users, tables.users.c.secret_ciphertext, tables.users.c.id, SECRET),
@@ -69,7 +69,7 @@ def _encrypted() -> list[tuple[Table, Column[bytes], ColumnElement[int], str | C
 async def check(session: Session) -> tuple[int, list[Damage]]:
     """Return the number of encrypted values that were read, and what is damaged."""
     checked, damage = 0, await _check_file(session)
-    for table, column, owner, purpose in _encrypted():
+    for table, column, owner, purpose in encrypted_columns():
         last = -1
         purposes = literal(purpose) if isinstance(purpose, str) else purpose
         rows: Select[Any] = (

@@ -50,15 +50,16 @@ def output_path(path: object) -> Path:
     )
 
 
-def write_output(path: Path, content: bytes | Iterable[bytes]) -> None:
+def write_output(path: Path, content: bytes | Iterable[bytes], *, overwrite: bool = True) -> None:
     """Write a file that the user named, as `write_file` does.
 
     Raises:
         DiskFull: No space is left for it.
-        ConfigurationError: It cannot be written.
+        ConfigurationError: It cannot be written, or exists and may not be overwritten.
     """
     try:
-        write_file(path, content)
+        if not write_file(path, content, overwrite=overwrite):
+            raise ConfigurationError(f"{plain(path)} exists: name another file")
     except OSError as error:
         if error.errno in NO_SPACE:
             raise DiskFull(f"No space is left for {plain(path)}: free some, and try again") from None

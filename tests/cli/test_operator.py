@@ -3,6 +3,7 @@
 import json
 import re
 import sqlite3
+import stat
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -344,7 +345,15 @@ UNKNOWN = "Error: no user has the id 7: exposurekit users list shows the ids"
 @pytest.mark.parametrize(
     "words",
     [
-        *("withdraw 7 --by Jo", "consent 7 --by Jo", "activate 7", "deactivate 7", "rescan 7", "purge 7"),
+        *(
+            "export 7 --out jo.json",
+            "withdraw 7 --by Jo",
+            "consent 7 --by Jo",
+            "activate 7",
+            "deactivate 7",
+            "rescan 7",
+            "purge 7",
+        ),
         *("records 7", "candidates 7", "queue 7 --sites .", "opt-outs 7 --sites ."),
     ],
 )
@@ -478,6 +487,39 @@ def test_people_of_a_removed_integrator_are_deleted_after_confirmation(file_oper
     assert ok(operator.here(*words)) == "Removed acme and 0 users.\n"
     run = operator.here("integrator", "remove", "nobody", "--with-users")
     assert (run.returncode, "no integrator has the name nobody" in run.stderr) == (1, True)
+
+
+def test_a_persons_data_is_exported_to_a_private_file(operator):
+    user_id = jane(operator)
+    operator.work(lambda work: findings.discover_record(work, user_id, LISTING, SITE))
+    file = operator.directory / "person.json"
+    words = ("users", "export", str(user_id), "--out", "person.json")
+    run = operator.here(*words)
+    exported = json.loads(file.read_text())
+    rows = sum(len(one) for one in exported.values() if isinstance(one, list))
+    assert ok(run) == f"Wrote person.json: {rows} rows about person {user_id}.\n"
+    assert (
+        run.stderr == "It contains personal data, perhaps also of others: read it before you hand it over.\n"
+    )
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert exported["users"][0]["content"]["first_name"] == "Jane"
+    assert exported["records"][0]["content"]["name"] == LISTING.name
+    assert datetime.fromisoformat(exported["exported_at"]).tzinfo == UTC
+    before = file.read_bytes()
+    assert error_of(operator.here(*words)) == "Error: --out: person.json exists: name another file"
+    assert file.read_bytes() == before
+    [entry] = json_output(operator.here("service", "audit", "show", "--json"))["entries"]
+    assert (entry["command"], entry["target"]) == ("users export", f"user {user_id}")
+    assert entry["details"] == {"rows": rows, "damaged": 0}
+
+
+def test_an_export_says_how_many_values_are_damaged(file_operator):
+    user_id = jane(file_operator)
+    damaged = update(tables.users).values(ciphertext=b"damaged")
+    file_operator.work(lambda work: work.run(damaged))
+    run = file_operator.here("users", "export", str(user_id), "--out", "person.json")
+    assert ok(run)
+    assert run.stderr.splitlines()[-1] == "Not in it: damaged values (1). Run exposurekit service check."
 
 
 def test_a_purge_on_postgresql_says_where_the_data_remains(postgresql_operator):

@@ -8,23 +8,17 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import insert, select, text, update
-from support.services import LISTING, PAGE, SITE, json_body
+from support import full_person
+from support.full_person import FULL
+from support.services import LISTING, SITE, json_body
 
 from exposurekit.service.accounts import consent as accounts_consent
 from exposurekit.service.accounts import integrators
 from exposurekit.service.accounts.consent import ACTIVATED, DEACTIVATED, NoSuchUser
 from exposurekit.service.accounts.documents import INSTANT_FORMAT
-from exposurekit.service.findings import candidates, evidence
-from exposurekit.service.findings.candidates import Assessment
-from exposurekit.service.findings.findings import discover_link, discover_record
-from exposurekit.service.mail import message_store, opt_out_requests
-from exposurekit.service.mail.mailboxes import RawMessage
-from exposurekit.service.mail.message_store import Arrival
-from exposurekit.service.mail.settings import MailSettings
+from exposurekit.service.findings.findings import discover_record
 from exposurekit.service.storage import leases, tables
 from exposurekit.service.storage.leases import LeaseLost
-from exposurekit.service.webhooks import delivery, endpoints, outbox
-from exposurekit.service.webhooks.endpoints import Callback
 
 LASTS = timedelta(minutes=5)
 
@@ -223,34 +217,8 @@ def test_users_are_counted_by_activation_and_consent(service):
 
 
 def fill(service, user):
-    """Add a row to every table about users."""
-
-    async def fill(work):
-        user_id = user["id"]
-        await endpoints.set_callback(
-            work, service.credentials.integration_name, Callback("https://acme.example/hook")
-        )
-        await accounts_consent.consent(work, user_id, granted_by="Jane Doe, in writing")
-        record_id = await discover_record(work, user_id, LISTING, SITE)
-        await discover_link(work, user_id, PAGE)
-        listing = dataclasses.replace(LISTING, reference_id="2")
-        await candidates.save(work, user_id, SITE.name, listing, Assessment("possible", 0.5, ("the name",)))
-        row = await work.first(select(tables.deliveries.c.id).where(tables.deliveries.c.user_id == user_id))
-        lease = await leases.acquire_one(work, tables.deliveries, row.id, duration=LASTS)
-        await outbox.prepare(work, lease)
-        scan = evidence.Scan(evidence.new_scan_id(), SITE.name, "scan", work.clock.now())
-        await evidence.append(work, user_id, record_id, evidence.before(LISTING, scan))
-        await delivery.record_attempt(work, lease, status=500, outcome="status 500")
-        await discover_record(work, user_id, dataclasses.replace(listing, reference_id="3"), SITE)
-        request = await opt_out_requests.issue(work, user_id, record_id, SITE.name, within=LASTS)
-        mailbox = MailSettings(address="optout@privacy.example", directory=Path())
-        address = mailbox.request_address(request.token)
-        raw = RawMessage("key", f"To: {address}\r\n\r\nHello".encode())
-        await message_store.store(work, Arrival(raw, [address]), mailbox)
-        await accounts_consent.deactivate(work, user_id)
-        return record_id
-
-    return service.work(fill)
+    name = service.credentials.integration_name
+    return service.work(lambda work: full_person.fill(work, user["id"], name))
 
 
 def everything(service):
@@ -278,11 +246,6 @@ PERSONAL = {
     *("users", "user_items", "records", "links", "alerts", "service_history", "consents", "candidates"),
     *("deliveries", "events", "attempts", "user_documents"),
     *("mail_requests", "mail_messages", "evidence"),
-}
-FULL = {
-    "aliases": [{"first_name": "Janie", "last_name": "Doe"}],
-    "emails": [{"address": "jane@doe.example"}],
-    "phone_numbers": [{"number": "2025550123"}],
 }
 
 

@@ -1,0 +1,93 @@
+"""Export of what is stored about one person: every row of theirs, decrypted, by table.
+
+What reveals nothing about the person is left out: digests, leases, secrets, and copies of other rows.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import Column, LargeBinary, Table, select
+
+from exposurekit.contract import codec
+from exposurekit.service.accounts import consent
+from exposurekit.service.accounts.subject import EPOCH
+from exposurekit.service.database_check import encrypted_columns
+from exposurekit.service.storage import tables
+from exposurekit.service.storage.database import DAMAGED, Session
+
+COPIES = {"user_documents"}  # what Get user returns
+SECRETS = {"users.secret_ciphertext", "mail_requests.ciphertext"}  # of the API, and of addresses for mail
+_TECHNICAL = {"user_id", "lease", "lease_until", "version", "integrator_id"}
+
+
+@dataclass(frozen=True, slots=True)
+class PersonExport:
+    """What is stored about a person, by table; how many rows that is, and how many values cannot be read."""
+
+    content: Mapping[str, Any] = field(repr=False)
+    rows: int
+    damaged: int
+
+
+async def export(session: Session, user_id: int) -> PersonExport:
+    """Return what is stored about a person; raises `NoSuchUser` if no user has the id."""
+    user = await consent.lock_user(session, user_id, changes=False)  # one state of all tables
+    name = tables.integrators.c.name
+    [integrator] = await session.all(select(name).where(tables.integrators.c.id == user.integrator_id))
+    exported = {table.name: await _rows(session, table, user_id) for table in tables_of_people()}
+    [person] = exported["users"]
+    if person.get("content"):
+        person["content"] = _with_day_of_birth(person["content"])
+    for delivery in exported["deliveries"]:
+        if delivery.get("content"):  # the body as text
+            delivery["content"] = codec.decode(delivery["content"].encode(), "json")
+    rows = [row for rows in exported.values() for row in rows]
+    about = {
+        "user_id": user_id,
+        "integrator": integrator.name,
+        "exported_at": session.clock.now(),
+    }
+    return PersonExport(about | exported, len(rows), sum(row.get("damaged", False) for row in rows))
+
+
+def tables_of_people() -> Iterator[Table]:
+    """Yield the tables with rows of one person each, apart from copies."""
+    for table in tables.metadata.sorted_tables:
+        if table is tables.users or ("user_id" in table.c and table.name not in COPIES):
+            yield table
+
+
+async def _rows(session: Session, table: Table, user_id: int) -> list[dict[str, Any]]:
+    """Return a person's rows of a table; ``content`` is what is encrypted, None if it is damaged."""
+    owner = table.c.id if table is tables.users else table.c.user_id
+    rows = await session.all(select(table).where(owner == user_id).order_by(table.c.id))
+    columns = [column for column in table.c if _is_plain(column)]
+    exported = [{column.name: getattr(row, column.name) for column in columns} for row in rows]
+    for encrypted, column, _, purpose in encrypted_columns():
+        if encrypted is not table or f"{table.name}.{column.name}" in SECRETS:
+            continue
+        filled = [n for n, row in enumerate(rows) if getattr(row, column.name) is not None]
+        ciphertexts = [
+            (
+                purpose if isinstance(purpose, str) else getattr(rows[n], purpose.name),
+                user_id,
+                getattr(rows[n], column.name),
+            )
+            for n in filled
+        ]
+        for n, value in zip(filled, session.decrypt_readable(ciphertexts), strict=True):
+            is_damaged = value is DAMAGED
+            exported[n] |= {"content": None, "damaged": True} if is_damaged else {"content": value}
+    return exported
+
+
+def _is_plain(column: Column[Any]) -> bool:
+    return not isinstance(column.type, LargeBinary) and column.name not in _TECHNICAL
+
+
+def _with_day_of_birth(person: Mapping[str, Any]) -> dict[str, Any]:
+    seconds = person["birth_date"]
+    day = None if seconds is None else (EPOCH + timedelta(seconds=seconds)).isoformat()
+    return {**person, "birth_date": day}

@@ -1,0 +1,108 @@
+"""The export of a person has every row and every value that is stored about them, and nothing of others."""
+
+import json
+
+import pytest
+from sqlalchemy import update
+from support import full_person
+from support.full_person import FULL
+from support.services import LISTING, PAGE
+
+from exposurekit.service import person_export
+from exposurekit.service.accounts.consent import NoSuchUser
+from exposurekit.service.storage import tables
+
+PERSON = {"first_name": "Juniper", "middle_name": "Jo", "last_name": "Quill", "birth_date": 477_446_400}
+
+
+@pytest.fixture
+def user(service):
+    """A person with rows in every table."""
+    user = service.create(**(FULL | PERSON))
+    name = service.credentials.integration_name
+    service.work(lambda work: full_person.fill(work, user["id"], name))
+    return user
+
+
+@pytest.fixture
+def juniper(user):
+    return user["id"]
+
+
+def exported(service, user_id):
+    return service.work(lambda work: person_export.export(work, user_id))
+
+
+def leaves(value):
+    if isinstance(value, dict):
+        value = list(value.values())
+    return {leaf for one in value for leaf in leaves(one)} if isinstance(value, list) else {value}
+
+
+def test_an_export_has_all_that_is_stored(service, juniper):
+    export = exported(service, juniper)
+    content = export.content
+    about = (content["user_id"], content["integrator"], content["exported_at"])
+    assert about == (juniper, service.credentials.integration_name, service.clock.now())
+    assert content["users"][0]["content"] == PERSON | {"birth_date": "1985-02-17"}
+    values = leaves(json.loads(json.dumps(content, default=str)))
+    assert leaves(FULL) - {None} <= values
+    assert {LISTING.reference_id, LISTING.href, PAGE.url, "Jane Doe, in writing", "pending"} <= values
+    [consented] = content["consents"]
+    assert (consented["granted_by"], consented["granted_at"]) == ("Jane Doe, in writing", service.clock.now())
+    [message] = content["mail_messages"]
+    assert message["content"].endswith("Hello")
+    [request] = content["mail_requests"]
+    assert "content" not in request
+    sent = [one["content"] for one in content["deliveries"] if one["state"] == "pending"]
+    assert [(one["user_id"], "discovered_records" in one["events"]) for one in sent] == [(juniper, True)]
+    assert content["evidence"][0]["content"]["pages"] == []
+    assert export.rows == sum(len(rows) for rows in content.values() if isinstance(rows, list))
+    assert export.damaged == 0
+
+
+def test_every_table_about_people_is_exported_but_copies(service, juniper):
+    content = exported(service, juniper).content
+    tables_of_people = {table.name for table in tables.metadata.sorted_tables if "user_id" in table.c}
+    assert {name for name, rows in content.items() if isinstance(rows, list) and rows} == (
+        tables_of_people | {"users"}
+    )
+
+
+def test_an_export_contains_no_secret_and_nobody_else(service, user, juniper):
+    john = service.create(first_name="Johnathan", last_name="Someone")
+    export = exported(service, juniper)
+    text = json.dumps(export.content, default=str)
+    [request] = service.work(lambda work: work.all(tables.mail_requests.select().filter_by(user_id=juniper)))
+    [token] = service.work(_tokens(request))
+    for hidden in (user["secret"], john["secret"], "Johnathan", "Someone", token):
+        assert hidden not in text.replace(message_of(export), "")
+    assert "secret" not in text
+    assert "Quill" not in repr(export)
+
+
+def message_of(export):
+    """The message to the address of an opt-out, which contains it."""
+    return json.dumps(export.content["mail_messages"][0]["content"])[1:-1]
+
+
+def _tokens(request):
+    async def tokens(work):
+        return [work.decrypt("mail requests", request.user_id, request.ciphertext)["token"]]
+
+    return tokens
+
+
+def test_a_damaged_value_costs_that_value(service, juniper):
+    damage = update(tables.records).filter_by(user_id=juniper).values(ciphertext=b"\1" + bytes(60))
+    service.work(lambda work: work.run(damage))
+    export = exported(service, juniper)
+    records = export.content["records"]
+    assert [(one["content"], one["damaged"]) for one in records] == [(None, True)] * len(records)
+    assert export.damaged == len(records)
+    assert export.content["users"][0]["content"]["last_name"] == "Quill"
+
+
+def test_nobody_cannot_be_exported(service):
+    with pytest.raises(NoSuchUser):
+        exported(service, 2**40)
