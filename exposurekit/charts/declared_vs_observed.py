@@ -41,7 +41,7 @@ _COLUMNS = (
 def declared_vs_observed(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     """Draw the median days from request to removal of each site, with its interval, and the days that it declares.
 
-    Sites that take longer than they declare are marked.
+    Sites that take longer than they declare are marked. Those without a request are not drawn.
 
     Args:
         table: A table as returned by `analysis.declared_vs_observed` or `History.declared_vs_observed`.
@@ -54,9 +54,10 @@ def declared_vs_observed(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     Chart(...)
     """
     check_input("declared_vs_observed", table, _COLUMNS)
-    if table.empty:
+    requested = table[(table["n"] > 0) | (table["left_out"] > 0)]
+    if requested.empty:
         return empty_chart("No removal was requested yet", provenance=provenance)
-    drawn = table.head(MAX_ROWS)
+    drawn = requested.head(MAX_ROWS)
     rows, label = drawn.to_dict("records"), interval_label(table)
     names = [label_text(row["site"]) for row in rows]
     declared = drawn["declared_days"].astype("Float64").to_numpy("float64", na_value=np.nan)
@@ -75,8 +76,8 @@ def declared_vs_observed(table: pd.DataFrame, *, provenance: str = "") -> Chart:
         [f"{name} (n = {pluralize(row['n'], 'request')})" for name, row in zip(names, rows, strict=True)],
         median_axis("days from request to removal", most),
         finding=_finding(table),
-        summary=_summary(table, label),
-        rest=Omitted(len(table) - MAX_ROWS, "site", "sites"),
+        summary=_summary(requested, label, n_without=len(table) - len(requested)),
+        rest=Omitted(len(requested) - MAX_ROWS, "site", "sites"),
         provenance=provenance,
     )
     line = {"size": 16, "line": {"width": 3, "color": GREY}}
@@ -119,12 +120,13 @@ def _finding(table: pd.DataFrame) -> str:
     return f"{len(longer):,} {of_sites} {takes} longer than declared: {names}"
 
 
-def _summary(table: pd.DataFrame, label: str) -> str:
+def _summary(table: pd.DataFrame, label: str, *, n_without: int) -> str:
     rows = zip(row_labels(table, "site"), table.to_dict("records"), strict=True)
     allowance = table.attrs.get("allowance_days")
     days = f" and the {format_days(allowance)} that verifying may take" if allowance else ""
+    without = f" Not drawn: {pluralize(n_without, 'site')} without a request." if n_without else ""
     return (
         f"{join_rows([f'{name}: {_row_text(row, label)}' for name, row in rows])} A request is overdue if its listing was "
         f"still pending after the declared days{days}. A site takes longer if significantly more than half of its due "
-        "requests are overdue (corrected for the number of sites)."
+        f"requests are overdue (corrected for the number of sites).{without}"
     )

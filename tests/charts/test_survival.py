@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from support.chart_tables import title
+from support.chart_tables import declared, requests, title
 
 from exposurekit import analysis, charts
 
@@ -248,3 +248,13 @@ def test_numbers_still_followed_are_below_the_curves():
     assert figure.layout.yaxis2.domain[1] < figure.layout.yaxis.domain[0]
     [one] = [trace for trace in charts.survival(analysis.survival(quick())).data if trace.mode == "text"]
     assert [*one.text] == ["40", "40", "25", "10", "10"]
+
+
+def test_declared_site_without_a_request_is_not_drawn():
+    table = analysis.declared_vs_observed(requests(), declared())
+    assert "Other" in table["site"].tolist()
+    figure = charts.declared_vs_observed(table)
+    assert [label.partition(" (")[0] for label in figure.layout.yaxis.ticktext] == ["Near", "Far"]
+    assert charts.describe(figure).endswith("Not drawn: 1 site without a request.")
+    nobody = charts.declared_vs_observed(analysis.declared_vs_observed(requests().head(0), declared()))
+    assert title(nobody) == "No removal was requested yet"
