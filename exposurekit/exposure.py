@@ -137,11 +137,11 @@ class Exposure(Keyed):
 
         Args:
             user: An id or a name, or several; None: everyone. A name is a user's full name, with or without the
-                middle name, an alias, or a part that only one user's name contains.
+                middle name, an alias, or a part of a name. Here it selects all users who match it; in the other
+                tables only one may match, so pass them ``exposure.users("Nettle")["user_id"]``.
 
         Raises:
             NotFound: One of them was not loaded; `failures` may say why.
-            InvalidArgument: Several users match a name.
             ExposureError: The list of users could not be fetched.
 
         Source: specification, "User".
@@ -155,7 +155,7 @@ class Exposure(Keyed):
         """List the listings: site, status, what they show, and ``user_fields_required_for_removal`` (NA: missing).
 
         Args:
-            user: An id or a name, or several, as in `users`; None for everyone.
+            user: An id or a name, or several; None for everyone. A name is as in `users`, and must match one user.
             site: One site or several, ignoring case; None for all.
             status: One status or several, ignoring case: ``"discovered"``, ``"pending removal"``, ``"removed"``, or
                 ``"open"`` for every open one, as in `analysis.is_open`.
@@ -385,13 +385,14 @@ class Exposure(Keyed):
             snapshot.parts[name] = []
         return self._frames[name]
 
-    def _user_ids(self, snapshot: Snapshot, user: People) -> list[int]:
+    def _user_ids(self, name: str, snapshot: Snapshot, user: People) -> list[int]:
         if isinstance(user, str) or (
             isinstance(user, list | tuple) and any(isinstance(one, str) for one in user)
         ):
             labels = person_names.labels_of(self._frame(snapshot, "users"))
             aliases = person_names.aliases_of(self._frame(snapshot, "aliases"))
-            return [*person_names.People(labels, aliases).ids(user)]
+            people = person_names.People(labels, aliases)
+            return [*(people.all_ids(user) if name == "users" else people.ids(user))]
         return user_ids(user)
 
     def _table(self, name: str, user: People, **choices: Choice) -> pd.DataFrame:
@@ -401,7 +402,7 @@ class Exposure(Keyed):
             table = select_or_warn(table, choices)
         if user is None:
             return table.copy(deep=False)
-        ids = self._user_ids(snapshot, user)
+        ids = self._user_ids(name, snapshot, user)
         if unknown := [one for one in ids if one not in snapshot.loaded]:
             why = "failures() names those who could not be loaded, refresh() looks again"
             raise NotFound(

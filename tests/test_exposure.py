@@ -233,7 +233,16 @@ def test_person_is_selected_without_middle_name_or_by_alias(named, typed, user_i
 
 def test_alias_equal_to_another_name_is_ambiguous(named):
     with pytest.raises(InvalidArgument, match="2 people match this name"):
-        named.users(user="Tess de la Vale")
+        named.records(user="Tess de la Vale")
+
+
+def test_users_lists_everyone_who_matches_a_name(named):
+    matching = named.users("Tess de la Vale")
+    assert matching["user_id"].tolist() == [2, 4]
+    assert named.users(["Tess de la Vale", 1, "Ozzie Brook"])["user_id"].tolist() == [1, 2, 4]
+    assert {*named.records(matching["user_id"])["user_id"]} <= {2, 4}
+    with pytest.raises(NotFound, match="Nobody has this id or name"):
+        named.users(["Tess de la Vale", "Nobody Atall"])
 
 
 @pytest.mark.parametrize(
@@ -250,7 +259,10 @@ def test_error_about_a_misspelt_name_has_the_nearest_id(named, typed, nearest):
 def test_unknown_or_ambiguous_name_is_refused(exposure):
     with pytest.raises(NotFound, match=r"Nobody has this id or name: exposure\.users\(\)"):
         exposure.records("Nobody Atall")
-    with pytest.raises(InvalidArgument, match=r"people match this name: give the id, one of \d+, ") as error:
+    with pytest.raises(
+        InvalidArgument,
+        match=r"people match this name: give the id, one of \d+, .*; exposure\.users\(name\) lists them",
+    ) as error:
         exposure.records("e")
     assert set(map(int, re.findall(r"\d+", str(error.value).partition("one of")[2]))) <= {
         *exposure.users()["user_id"]

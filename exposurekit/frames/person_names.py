@@ -56,19 +56,29 @@ class People:
         return tuple(matches) if len(matches) == 1 else ()
 
     def ids(self, people: int | str | Sequence[int | str] | None) -> tuple[int, ...]:
-        """The distinct ids of people given by id or name."""
+        """The distinct ids of people given by id or name, each of which is one person's."""
         each = () if people is None else (people,) if isinstance(people, int | str) else people
         return tuple(dict.fromkeys(self._id(person) for person in each))
 
+    def all_ids(self, people: int | str | Sequence[int | str]) -> tuple[int, ...]:
+        """The distinct ids of all people who match any of these ids and names."""
+        each = (people,) if isinstance(people, int | str) else people
+        return tuple(dict.fromkeys(one for person in each for one in self._matches(person)))
+
     def _id(self, person: int | str) -> int:
-        matches = self.matching(str(person))
-        if not matches:
-            near = self._nearest(str(person))
-            raise NotFound(f"Nobody has this id or name{near}: exposure.users() lists everyone")
+        matches = self._matches(person)
         if len(matches) > 1:
             ids = ", ".join(map(str, sorted(matches)[:_NAMES_MAX])) + (", ..." * (len(matches) > _NAMES_MAX))
-            raise InvalidArgument(f"{len(matches):,} people match this name: give the id, one of {ids}")
+            raise InvalidArgument(
+                f"{len(matches):,} people match this name: give the id, one of {ids}; exposure.users(name) lists them"
+            )
         return matches[0]
+
+    def _matches(self, person: int | str) -> list[int]:
+        if matches := self.matching(str(person)):
+            return matches
+        near = self._nearest(str(person))
+        raise NotFound(f"Nobody has this id or name{near}: exposure.users() lists everyone")
 
     def _nearest(self, text: str) -> str:
         """Whose name a text resembles most, for an error; by id, as errors hold no names."""
