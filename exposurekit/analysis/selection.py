@@ -65,9 +65,8 @@ def _casefolded(column: str, choice: str | Iterable[str]) -> dict[str, str]:
 
 def _no_match(column: str, absent: Iterable[str], present: Iterable[object]) -> str:
     by_folded = {plain(value).casefold(): truncate(plain(value), NAME_MAX) for value in present}
-    words = by_folded | ({OPEN: OPEN} if column == "status" else {})
-    folded = [word.casefold() for word in absent]
-    close = [words[match] for word in folded for match in difflib.get_close_matches(word, words, 1)]
+    words = by_folded | ({value: value for value in (*STATUSES, OPEN)} if column == "status" else {})
+    close = [words[match] for word in absent if (match := _closest(word.casefold(), words))]
     if close:
         hint = f" Did you mean {close[0]!r}?"
     else:
@@ -81,6 +80,15 @@ def _no_match(column: str, absent: Iterable[str], present: Iterable[object]) -> 
         else f"No row has the {column} {missing}"
     )
     return f"{sentence}.{hint}"
+
+
+def _closest(typed: str, words: Iterable[str]) -> str | None:
+    """Return the word that is most like what was typed, as a whole or at its beginning."""
+    candidates: dict[str, str] = {}
+    for word in words:
+        candidates |= {word[: len(typed)]: candidates.get(word[: len(typed)], word), word: word}
+    close = difflib.get_close_matches(typed, candidates, 1)
+    return candidates[close[0]] if close else None
 
 
 def user_ids(user: Any) -> list[int]:

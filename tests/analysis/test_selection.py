@@ -95,6 +95,8 @@ def test_what_is_no_text_is_refused(exposure, wrong):
             "No listing is on a site named 'Elsewhere'. The values are: Nosy Heron, Seekfolk.",
         ),
         ("status", "opne", "No row has the status 'opne'. Did you mean 'open'?"),
+        ("status", "pendng", "No row has the status 'pendng'. Did you mean 'pending removal'?"),
+        ("site", "Seek", "No listing is on a site named 'Seek'. Did you mean 'Seekfolk'?"),
         ("status", "gone", "No row has the status 'gone'. The values are: discovered."),
     ],
 )
