@@ -77,11 +77,13 @@ class Batch:
     not_requested: Sequence[Failure] = field(default=(), repr=False)
 
     @property
-    def incomplete(self) -> set[int]:
-        """Users with a record, link or alert that could not be read. A listing missing there may still exist."""
-        return {
-            user_id for user_id, deviations in self.deviations.items() if any(map(_costs_finding, deviations))
+    def incomplete(self) -> dict[int, list[str]]:
+        """What could not be read of users' records, links and alerts, such as ``alerts (null)``; it may still exist."""
+        lost = {
+            user_id: sorted({f"{one.field} ({one.kind})" for one in deviations if _costs_finding(one)})
+            for user_id, deviations in self.deviations.items()
         }
+        return {user_id: fields for user_id, fields in lost.items() if fields}
 
     @property
     def repeating(self) -> set[int]:

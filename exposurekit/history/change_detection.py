@@ -6,6 +6,7 @@ The queries read the views ``people`` (before the run), ``changes``, ``checkpoin
 
 from exposurekit.analysis import LISTED, UNKNOWN, VANISHED
 from exposurekit.contract.types import REMOVED
+from exposurekit.history.collector import DUPLICATE_RECORDS
 from exposurekit.history.sql import is_open
 from exposurekit.history.storage.schema import BUCKET_SQL, CONTENT_OF, PEOPLE_COUNTED, within_buckets
 
@@ -19,8 +20,8 @@ WITH staged AS (
     SELECT
         coalesce(staged.user_id, people.user_id) AS user_id, staged.part,
         staged.operation, staged.error, staged.status,
-        CASE WHEN staged.outcome = 'failed' THEN staged.reason END AS reason,
-        CASE WHEN staged.outcome <> 'failed' THEN staged.reason END AS duplicates,
+        nullif(regexp_replace(staged.reason, '(; )?{DUPLICATE_RECORDS}$', ''), '') AS reason,
+        CASE WHEN ends_with(staged.reason, '{DUPLICATE_RECORDS}') THEN '{DUPLICATE_RECORDS}' END AS duplicates,
         coalesce(staged.began, $started_at) AS began, coalesce(staged.seen_at, $finished_at) AS seen_at,
         CASE
             WHEN staged.outcome = 'failed' THEN 'failed'
@@ -44,7 +45,8 @@ FROM beside
 """
 
 LOAD_ISSUES = """
-SELECT $seq AS seq, user_id, what, operation, error, status, reason FROM loaded
+SELECT $seq AS seq, user_id, what, operation, error, status, CASE WHEN what IN ('failed', 'partial') THEN reason END AS reason
+FROM loaded
 WHERE what IN ('failed', 'partial', 'absent', 'unlisted', 'missed', 'late') OR ($scope = 'some' AND what = 'whole')
 UNION ALL
 SELECT $seq, user_id, 'registered', NULL, NULL, NULL, NULL FROM loaded WHERE registered
@@ -62,7 +64,7 @@ SELECT
     what <> 'unlisted' AND (coalesce(listed, false) OR $origin = 'collect') AS listed,
     CASE WHEN what = 'whole' THEN began ELSE last_complete_at END AS last_complete_at,
     CASE WHEN what IN ('whole', 'partial', 'unlisted') THEN seen_at ELSE observed_until END AS observed_until,
-    first_registered_after, what AS outcome, reason
+    first_registered_after, what AS outcome, CASE WHEN what IN ('failed', 'partial') THEN reason END AS reason
 FROM loaded WHERE {_COUNTS_FOR_PEOPLE}
 UNION ALL
 SELECT user_id, listed, last_complete_at, observed_until, first_registered_after, outcome, reason

@@ -25,6 +25,7 @@ from exposurekit.history.storage.schema import CONTENT_OF, KINDS, bucket_of
 USERS_PER_PART = 1_000
 WHOLE, PARTIAL, FAILED, REPORTED = "whole", "partial", "failed", "reported"
 DUPLICATE_RECORDS = "a record is listed more than once: its first entry counts"
+SCANNING = "a scan was running: listings may be missing"
 
 
 class Source(Protocol):
@@ -77,16 +78,19 @@ class Collector:
 
     def add(self, batch: Batch) -> None:
         """Add a batch; a full part is written to the staging area."""
-        incomplete = batch.incomplete
-        people = [
+        incomplete, repeating = batch.incomplete, batch.repeating
+        people = []
+        for user in batch.users:
             # What could not be read is not gone: the load was partial.
-            {
+            why = [SCANNING] if user["is_scanning"] else []
+            if lost := incomplete.get(user["id"]):
+                why.append(f"not readable: {', '.join(lost)}")
+            row = {
                 "user_id": user["id"],
-                "outcome": PARTIAL if user["is_scanning"] or user["id"] in incomplete else WHOLE,
-                "reason": DUPLICATE_RECORDS if user["id"] in batch.repeating else None,
+                "outcome": PARTIAL if why else WHOLE,
+                "reason": "; ".join(why) or None,
             }
-            for user in batch.users
-        ]
+            people.append(_with_duplicates(row) if user["id"] in repeating else row)
         people += [asdict(failure) | {"outcome": FAILED} for failure in batch.failures]
         self._buffer.append((frames.pack_users(batch.users), frames.pack_alerts(batch.alerts), people))
         if sum(len(rows) for _, _, rows in self._buffer) >= self.users_per_part:
@@ -105,14 +109,20 @@ class Collector:
         tables = frames.flatten([users for users, _, _ in buffer], [alerts for _, alerts, _ in buffer])
         things = {kind: items_of(kind, tables[CONTENT_OF[kind]], self.records_by) for kind in KINDS}
         duplicated = _duplicated(tables[CONTENT_OF["record"]], things["record"])
-        people = [
-            row | {"reason": DUPLICATE_RECORDS} if row["user_id"] in duplicated else row for row in people
-        ]
+        people = [_with_duplicates(row) if row["user_id"] in duplicated else row for row in people]
         self.staged.put(people_table(people), things, self.clock(), self.shard)
 
     def _is_loaded(self, user_id: int) -> bool:
         position = int(np.searchsorted(self._loaded, user_id))
         return position < len(self._loaded) and int(self._loaded[position]) == user_id
+
+
+def _with_duplicates(person: dict[str, Any]) -> dict[str, Any]:
+    """Add to a staged person that records are listed more than once, once, and last: that has a row of its own."""
+    reason = person["reason"] or ""
+    if reason.endswith(DUPLICATE_RECORDS):
+        return person
+    return person | {"reason": "; ".join(filter(None, (reason, DUPLICATE_RECORDS)))}
 
 
 def _duplicated(listed: pa.Table, retained: pa.Table) -> set[int]:

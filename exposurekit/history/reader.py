@@ -32,6 +32,14 @@ MIN_DAY, MAX_DAY = -(2**31), 2**31 - 1
 # The columns that identify an alert's record where ids change, the surest first.
 _RECORD_COLUMNS = (["record_id"], ["site", "href"], ["site"])
 _LISTING_COLUMNS = ("user_id", *manual_tasks.LISTING)
+# Why a load of a person was not complete, where no other reason is stored.
+_REASONS = {
+    "partial": "a scan was running, or not all of the answer was readable",
+    "absent": "not in the service's list of users: gone if the next one lacks them, too",
+    "unlisted": "not in the service's list of users, twice in a row",
+    "missed": "the load ended before this person, or the list of users was incomplete",
+    "late": "newer data had arrived before this load",
+}
 _OBSERVATION_COLUMNS = ("first_seen_at", "changed_at", "not_before", "episode", "left_censored")
 # Arrow's own pool retains what it frees, and takes huge pages, which have to be cleared.
 _POOL = pa.jemalloc_memory_pool()
@@ -146,18 +154,22 @@ class HistoryReader:
         >>> bool(history.people()["listed"].all())
         True
         """
-        return self.frame(sql.PEOPLE, ("people",))
+        people = self.frame(sql.PEOPLE, ("people",))
+        return people.assign(reason=_reasons(people, "outcome"))
 
     def load_issues(self) -> pd.DataFrame:
         """List who was not loaded in full, or was new, per run: ``seq``, ``user_id``, ``what``, ``error``, ``reason``.
 
+        ``partial``: a scan was running, or part of the answer was not readable. ``absent``: not in the service's list of
+        users; ``unlisted``: for the second time. ``missed``: the load ended before. ``late``: newer data had arrived.
         ``duplicate``: the person was loaded, and records of one id (or site and reference) were listed more than once;
         the first entry of each counts.
 
         >>> "registered" in set(history.load_issues()["what"])
         True
         """
-        return self.frame(sql.LOAD_ISSUES, ("load_issues",), upto=self.latest().upto)
+        issues = self.frame(sql.LOAD_ISSUES, ("load_issues",), upto=self.latest().upto)
+        return issues.assign(reason=_reasons(issues, "what"))
 
     def changes(self) -> pd.DataFrame:
         """List every status change that was observed; all other tables over time derive from these rows.
@@ -534,6 +546,11 @@ def _in_item_order(rows: pa.Table) -> pa.Table:
     columns = dict(zip(rows.column_names, rows.columns, strict=True))
     del rows
     return pa.table({name: pc.take(columns.pop(name), order, memory_pool=_POOL) for name in [*columns]})
+
+
+def _reasons(people: pd.DataFrame, column: str) -> "pd.Series[str]":
+    """Return the reasons, and for outcomes without one what they mean."""
+    return people["reason"].astype("str").fillna(people[column].map(_REASONS).astype("str"))
 
 
 def _statuses(rows: pa.Table) -> pd.Categorical:

@@ -156,6 +156,31 @@ def test_two_records_of_one_identity_are_a_load_issue(first_runs, served_exposur
     assert history.verify() == {}
 
 
+@pytest.mark.filterwarnings("ignore:responses deviate")
+def test_every_incomplete_load_has_a_reason(collection):
+    collection.collect(0, one=[a_record(11)], two=[a_record(21)], three=[a_record(31)])
+    people = collection.service.people
+    people[1].scanning, people[1].records = True, [a_record(11), a_record(11)]
+    people[2].alerts = None
+    del people[3]
+    collection.collect(1)
+    reasons = {
+        (1, "partial"): "a scan was running: listings may be missing",
+        (1, "duplicate"): "a record is listed more than once: its first entry counts",
+        (2, "partial"): "not readable: alerts (null)",
+        (3, "absent"): "not in the service's list of users: gone if the next one lacks them, too",
+    }
+    history, columns = collection.history, ["user_id", "what", "reason"]
+    issues = history.load_issues()
+    last = issues.loc[issues["seq"] == 2, columns].itertuples(index=False)
+    assert {(user_id, what): reason for user_id, what, reason in last} == reasons
+    stale = history.stale()[["user_id", "outcome", "reason"]].itertuples(index=False)
+    assert {(user_id, what): why for user_id, what, why in stale}.items() < reasons.items()
+    collection.service.miscount = 1
+    collection.collect(2)
+    assert "the load ended before" in history.people().set_index("user_id")["reason"][3]
+
+
 def test_annotations_and_deliveries_of_one_instant_have_an_order(collection):
     collection.collect(0, one=[a_record(11), a_record(12)], two=[a_record(21)])
     history = collection.history
