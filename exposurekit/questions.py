@@ -4,7 +4,7 @@
 an entry here, and a function in `analysis` and a chart in `charts` of the same name.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # imported lazily: pandas with the first answer, Plotly with 
     from exposurekit.history import History
 
 ONLY_NOW = ("on_file",)  # inputs that a history does not store
+_IDS_MAX = 5  # people whom a chart names by id; more are counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +69,20 @@ class Question:
         return self.answer(lambda name: getattr(history, name)(**options))
 
     def draw(self, answer: "pd.DataFrame", *, provenance: str = "") -> "Chart":
-        """Draw the chart of an answer; below its title it names the sites that the answer is about."""
+        """Draw the chart of an answer; below its title it names the people and sites that the answer is about."""
         from exposurekit import charts
 
-        source = " · ".join(filter(None, (provenance, ", ".join(answer.attrs.get("sites", ())))))
+        people, sites = _people_in_words(answer.attrs.get("users", ())), answer.attrs.get("sites", ())
+        source = " · ".join(filter(None, (provenance, people, ", ".join(sites))))
         chart: Chart = (self.chart or getattr(charts, self.name))(answer, provenance=source)
         return chart
+
+
+def _people_in_words(ids: Sequence[int]) -> str:
+    """People by id, ``users 5, 7``; of many, their number."""
+    if len(ids) > _IDS_MAX:
+        return f"{len(ids):,} people"
+    return f"user{'s' if len(ids) > 1 else ''} {', '.join(map(str, ids))}" if ids else ""
 
 
 def _experience(history: "History", as_of: Any) -> Mapping[str, Any]:

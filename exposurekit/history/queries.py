@@ -16,7 +16,7 @@ from exposurekit.analysis.forecast import ARRIVALS_DAYS, HORIZONS
 from exposurekit.analysis.group_codes import Ints
 from exposurekit.analysis.plan import PLAN_MINUTES
 from exposurekit.analysis.score import total_score
-from exposurekit.analysis.selection import Choice, UserIds, select_or_warn
+from exposurekit.analysis.selection import Choice, UserIds, select_or_warn, user_ids
 from exposurekit.analysis.stalled_sites import stalled_sites
 from exposurekit.analysis.status_over_time import Every, since_observed
 from exposurekit.analysis.survival import NEVER, is_unrequested
@@ -63,9 +63,9 @@ class HistoryQueries:
             by: None for all together, ``site`` or ``user_id``.
             every: ``run``, ``day``, ``week`` or ``month`` (UTC).
             kind: ``record``, ``link`` or ``alert``.
-            user: One id or several; None for everyone.
-            site: One site or several, ignoring case; None for all. One without items gives a warning. ``table.exposure.chart``
-                names the site below the title.
+            user: One id or several; None for everyone. ``table.exposure.chart`` names them below the title.
+            site: One site or several, ignoring case; None for all. One without items gives a warning. The chart names them,
+                too.
             since: Only periods observed from then on; a day counts from its beginning, so that ``"14d"`` gives the state
                 of 14 days ago and every day after. Any time that `diff` takes.
             until: Only periods observed by then; a day counts until its end.
@@ -100,6 +100,8 @@ class HistoryQueries:
             _with_instants(transitions), runs, by=by, every=every, statuses=statuses
         )
         table = self._between(table, since, until)
+        if user is not None:
+            table.attrs["users"] = sorted({*user_ids(user)})
         if site is not None:
             table.attrs["sites"] = sorted(transitions["site"].astype("str").unique())
         return table

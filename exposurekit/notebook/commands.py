@@ -150,7 +150,7 @@ def _result(question: Question, answer: pd.DataFrame, source: Source, line: Pars
         f"{name} {value}"
         for name in ("user", *_FILTERS)
         for value in line[name]
-        if not (name == "site" and "sites" in answer.attrs)  # the chart names those itself
+        if f"{name}s" not in answer.attrs  # the chart names those itself
     ]
     return question.draw(answer, provenance=" · ".join([source.provenance, *filters]))
 

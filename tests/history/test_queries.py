@@ -541,6 +541,14 @@ def test_a_chart_of_one_site_names_the_site(one_run):
     assert {trace.name for trace in figure.data} >= {"discovered"}
 
 
+def test_a_chart_of_one_person_names_the_person(one_run):
+    words = {1: "user 1", (2, 1): "users 1, 2"}
+    for users, expected in words.items():
+        over_time = one_run.status_over_time(user=users)
+        figure = over_time.exposure.chart("status_over_time", provenance="History")
+        assert figure.layout.title.subtitle.text == f"History · {expected}"
+
+
 def test_a_return_into_scope_counts_once_and_from_then_on(collection):
     collection.collect(0, one=[])
     collection.collect(1, one=[a_record(11)])
