@@ -215,7 +215,9 @@ class Exposure(Keyed):
         return self._table("steps", user, site=site, status=status)
 
     def with_people(self, table: pd.DataFrame) -> pd.DataFrame:
-        """Add ``person``, the name on file, to any table with a ``user_id``; to alerts also ``form_values``.
+        """Add ``person``, the name on file, to any table with a ``user_id``, also as its index; to alerts also ``form_values``.
+
+        `charts.by_user`, `charts.user_by_site` and `charts.score` then label people by name.
 
         The names are for the owner's eyes: exports and share-safe reports leave this column out.
 

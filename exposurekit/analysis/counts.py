@@ -11,6 +11,8 @@ from exposurekit.analysis.statuses import NOT_LISTED, OPEN, OTHER, UNKNOWN, VANI
 from exposurekit.contract.types import REMOVED, STATUSES
 from exposurekit.errors import MissingColumns
 
+WHOLE = "whole"  # in `attrs`: the rows and open listings of the whole table, for the title of a chart of some rows
+
 
 def by_site(records: pd.DataFrame) -> pd.DataFrame:
     """Count listings per site and status.
@@ -26,6 +28,7 @@ def by_site(records: pd.DataFrame) -> pd.DataFrame:
         ``pending removal`` and ``other`` (another status, or none). Sites without a listing have no row.
         If a record of a history is ``vanished`` or ``unknown``, there are two more columns of these names (int64).
         The service no longer lists these records, so ``total`` and ``people`` do not count them.
+        ``attrs["whole"]`` has the number of rows and open listings, so that a chart of ``.head(3)`` can say of how many.
 
     Raises:
         MissingColumns: ``records`` lacks a column.
@@ -170,4 +173,6 @@ def with_open(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _sort(table: pd.DataFrame, by: str) -> pd.DataFrame:
-    return table.sort_values([OPEN, "total", by], ascending=[False, False, True], ignore_index=True)
+    ordered = table.sort_values([OPEN, "total", by], ascending=[False, False, True], ignore_index=True)
+    ordered.attrs[WHOLE] = {"rows": len(ordered), OPEN: int(ordered[OPEN].sum())}
+    return ordered

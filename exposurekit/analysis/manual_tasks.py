@@ -289,6 +289,10 @@ def _people(alerts: pd.DataFrame, profiles: Mapping[int, "_Profile"]) -> pd.Data
 
 def with_names(table: pd.DataFrame, users: pd.DataFrame) -> pd.DataFrame:
     """Add ``person``, the name on file of each row's user, after ``user_id``; missing where there is none."""
+    if table.index.name == "user_id" and "user_id" not in table:
+        named = with_names(table.reset_index(), users)
+        named.columns.name = table.columns.name
+        return named.set_index("user_id")
     MissingColumns.check("with_people", table, ("user_id",))
     names = {int(row["user_id"]): _full_name(row) for row in _dicts(users)}
     named = table.drop(columns="person", errors="ignore")

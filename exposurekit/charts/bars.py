@@ -1,5 +1,6 @@
 """Horizontal charts with one labelled row per group, and a note on the groups that are not drawn."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -10,6 +11,7 @@ from exposurekit.charts.theme import GREY, HOVER, X_AXIS, Chart, bar_marker, cha
 from exposurekit.text.formatting import pluralize
 
 MAX_ROWS = 12
+PERSON = "person"  # the column of names that `Exposure.with_people` adds
 MAX_SUMMARY_ROWS = 10
 MAX_TIED_NAMES = 2  # a longer tie is reported as a count
 TEXT_OUTSIDE = {
@@ -122,6 +124,35 @@ def row_labels(table: pd.DataFrame, by: str | None) -> list[str]:
     if by is None:
         return ["all listings"] * len(table)
     return [f"user {value}" if by == "user_id" else short(value) for value in table[by]]
+
+
+def person_labels(table: pd.DataFrame) -> list[str]:
+    """The label of each row's person: the name in ``person``, with the id where several share it; else ``user 7``.
+
+    >>> from exposurekit.charts.bars import person_labels
+    >>> person_labels(pd.DataFrame({"user_id": [7, 8, 9], "person": ["Ann Lee", None, "Ann Lee"]}))
+    ['Ann Lee (user 7)', 'user 8', 'Ann Lee (user 9)']
+    """
+    users = row_labels(table, "user_id")
+    if not has_names(table):
+        return users
+    names = [short(name) if isinstance(name, str) and name else "" for name in table[PERSON]]
+    shared = {name for name, n in Counter(names).items() if n > 1}
+    return [
+        f"{name} ({user})" if name in shared and name else name or user
+        for name, user in zip(names, users, strict=True)
+    ]
+
+
+def has_names(table: pd.DataFrame) -> bool:
+    """Whether a table has the names of people; in a matrix, ``person`` may be a site."""
+    return PERSON in table and not pd.api.types.is_numeric_dtype(table[PERSON])
+
+
+def hide_names(figure: Chart, finding: str) -> Chart:
+    """Give a chart whose texts name people a repr with ids: a repr may reach a log."""
+    figure.update_layout(meta=figure.layout.meta | {"repr": finding})
+    return figure
 
 
 def group_column(table: pd.DataFrame, columns: tuple[str, ...]) -> str | None:

@@ -7,16 +7,21 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from exposurekit.analysis import NOT_STATED, OTHER, UNKNOWN, VANISHED
+from exposurekit.analysis.counts import WHOLE
 from exposurekit.analysis.statuses import OPEN
 from exposurekit.charts.argument_checks import advice, check_input
 from exposurekit.charts.bars import (
     MAX_ROWS,
+    PERSON,
     Omitted,
     annotations,
     bars,
     group_rest,
+    has_names,
+    hide_names,
     leaders,
     names_or_count,
+    person_labels,
     row_chart,
     row_labels,
 )
@@ -85,7 +90,9 @@ def by_site(table: pd.DataFrame, *, provenance: str = "") -> Chart:
 
 
 def by_user(table: pd.DataFrame, *, provenance: str = "") -> Chart:
-    """Draw listings per person and status, as `by_site` does. People are labelled by id.
+    """Draw listings per person and status, as `by_site` does.
+
+    People are labelled by the name in ``person``, which `Exposure.with_people` adds; without it, by id.
 
     Args:
         table: A table as returned by `analysis.by_user`.
@@ -98,14 +105,16 @@ def by_user(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     True
     """
     check_input("by_user", table, ("user_id", OPEN, *_STATUS_COLUMNS, "total"))
-    people = table.assign(user_id="user " + table["user_id"].astype("str"))
-    return _stacked(people, "user_id", "people", provenance)
+    counts = table.drop(columns=PERSON, errors="ignore")
+    figure = _stacked(counts.assign(user_id=person_labels(table)), "user_id", "people", provenance)
+    by_id = counts.assign(user_id=row_labels(table, "user_id"))
+    return hide_names(figure, _finding(by_id, "user_id")) if has_names(table) else figure
 
 
 def user_by_site(matrix: pd.DataFrame, *, provenance: str = "") -> Chart:
     """Draw open listings per person and site as a heat map of at most `MAX_ROWS` rows and columns, highest counts first.
 
-    People and sites without open listings are left out.
+    People and sites without open listings are left out. People are labelled as in `by_user`.
 
     Args:
         matrix: A table as returned by `analysis.user_by_site`.
@@ -122,11 +131,13 @@ def user_by_site(matrix: pd.DataFrame, *, provenance: str = "") -> Chart:
         raise MissingColumns(
             "charts.user_by_site", ("user_id (as its index)",), advice=advice("user_by_site")
         )
+    labels = pd.Series(person_labels(matrix.reset_index()), matrix.index, dtype="str")
+    matrix = matrix.drop(columns=PERSON) if has_names(matrix) else matrix
     if matrix.empty or not matrix.to_numpy().any():
         return empty_chart("No open listings", summary=_sizes(matrix), provenance=provenance)
     drawn = matrix.loc[matrix.any(axis=1), matrix.any(axis=0)].iloc[:MAX_ROWS, :MAX_ROWS]
     sites = [label_text(site) for site in drawn.columns]
-    people = [f"user {user_id}" for user_id in drawn.index]
+    people = [label_text(labels[user_id]) for user_id in drawn.index]
     n = drawn.to_numpy()
     hover = [
         [f"{person}, {site}<br>{count:,} open" for site, count in zip(sites, row, strict=True)]
@@ -136,16 +147,15 @@ def user_by_site(matrix: pd.DataFrame, *, provenance: str = "") -> Chart:
     figure = chart(
         [heatmap(np.where(n > 0, n, np.nan), hover, zmax=float(n.max()))],
         finding=f"{pluralize(total, 'open listing')} in {pluralize(pairs, 'pair')} of person and site",
-        summary=f"{_sizes(matrix)} {_leading_person(matrix)}.",
+        summary=f"{_sizes(matrix)} {_leading_person(matrix, labels.tolist())}.",
         provenance=provenance,
         height=heatmap_px(len(people)),
     )
     return label_axes(figure, people, [label_text(site, max_length=COLUMN_MAX) for site in drawn.columns])
 
 
-def _leading_person(matrix: pd.DataFrame) -> str:
-    n = matrix.sum(axis=1)
-    text = leaders([f"user {user_id}" for user_id in n.index], n.tolist(), "people", "open listings")
+def _leading_person(matrix: pd.DataFrame, people: list[str]) -> str:
+    text = leaders(people, matrix.sum(axis=1).tolist(), "people", "open listings")
     return text[0].upper() + text[1:]
 
 
@@ -299,23 +309,37 @@ def _single_groups(table: pd.DataFrame) -> pd.DataFrame:
 
 def _finding(table: pd.DataFrame, by: str) -> str:
     unlisted = _unlisted(table)
+    n_open, whole = int(table[OPEN].sum()), table.attrs.get(WHOLE, {})
+    is_part = len(table) < whole.get("rows", 0)
+    these = f" {_these(len(table), by)}" if is_part else ""
     if not table["total"].any() and not unlisted:
-        return "No listings"
-    if not table[OPEN].any():
+        return f"No listings{these}"
+    if not n_open:
         n, removed = (int(table[name].sum()) for name in ("total", REMOVED))
         if unlisted:
-            return f"No listing is open; {enumerate_words([f'{removed:,} {REMOVED}', *unlisted])}"
+            return f"No listing{these} is open; {enumerate_words([f'{removed:,} {REMOVED}', *unlisted])}"
         return (
-            f"{'The only listing is' if n == 1 else f'All {n:,} listings are'} removed"
+            f"{f'The only listing{these} is' if n == 1 else f'All {n:,} listings{these} are'} removed"
             if n == removed
-            else "No listing is open"
+            else f"No listing{these} is open"
         )
-    total = f"{pluralize(int(table[OPEN].sum()), 'listing is', 'listings are')} open"
+    total = f"{pluralize(n_open, 'listing is', 'listings are')} open"
+    if is_part:
+        total = (
+            f"{n_open:,} of {pluralize(whole[OPEN], 'open listing')} {'is' if n_open == 1 else 'are'}{these}"
+        )
     single = _single_groups(table)
     if not single[OPEN].any():
         return total
     names, groups = [short(name) for name in single[by]], "sites" if by == "site" else "people"
     return f"{total}; {leaders(names, single[OPEN].tolist(), groups, 'open listings')}"
+
+
+def _these(n: int, by: str) -> str:
+    """The groups of some rows: ``on these 3 sites``."""
+    if by == "site":
+        return "on this site" if n == 1 else f"on these {n:,} sites"
+    return "of this person" if n == 1 else f"of these {n:,} people"
 
 
 def _first_three(table: pd.DataFrame, by: str) -> str:

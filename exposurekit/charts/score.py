@@ -8,8 +8,11 @@ from exposurekit.charts.bars import (
     Omitted,
     annotations,
     bars,
+    has_names,
+    hide_names,
     join_rows,
     leaders,
+    person_labels,
     row_chart,
     row_labels,
     whole_ties,
@@ -32,7 +35,7 @@ _PARTS = {"listings": ("of_listings", (BLUE, "")), "web pages": ("of_pages", (GR
 def score(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     """Draw the score of each person in points, for listings and pages, for at most twelve people.
 
-    People with as many points are drawn together, or not at all.
+    People with as many points are drawn together, or not at all. They are labelled as in `by_user`.
 
     Args:
         table: A table as returned by `analysis.score` or `History.score`.
@@ -48,19 +51,24 @@ def score(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     if not table["score"].any():
         return empty_chart("Nobody is exposed", provenance=provenance)
     drawn = table.head(whole_ties(table["score"].tolist()))
-    people = row_labels(drawn, "user_id")
+    people = person_labels(drawn)
     labels = [label_text(person) for person in people]
     texts = [f"{person}: {amount(n)}" for person, n in zip(people, drawn["score"], strict=True)]
-    return row_chart(
+    figure = row_chart(
         [*(_bar(part, drawn, labels) for part in _PARTS), _totals(drawn)],
         labels,
         count_axis("points", int(drawn["score"].max())),
-        finding=f"{amount(table['score'].sum())} points in total; "
-        + leaders(row_labels(table, "user_id"), table["score"].tolist(), "people", "points"),
+        finding=_finding(table, person_labels(table)),
         summary=f"Points of {pluralize(len(table), 'person', 'people')}: {join_rows(texts)}",
         rest=Omitted(len(table) - len(drawn), "person", "people"),
         provenance=provenance,
     )
+    return hide_names(figure, _finding(table, row_labels(table, "user_id"))) if has_names(table) else figure
+
+
+def _finding(table: pd.DataFrame, people: list[str]) -> str:
+    leading = leaders(people, table["score"].tolist(), "people", "points")
+    return f"{amount(table['score'].sum())} points in total; {leading}"
 
 
 def _totals(table: pd.DataFrame) -> go.Scatter:

@@ -83,6 +83,11 @@ def test_any_table_with_user_ids_gets_the_names_on_file():
     assert named["person"].isna().tolist() == [False, True]
     pd.testing.assert_frame_equal(with_names(named, ON_FILE["users"]), named)
     assert "person" not in redacted(named)
+    matrix = counts.set_index("user_id")[["open"]].rename_axis(columns="site")
+    of_matrix = with_names(matrix, ON_FILE["users"])
+    assert (of_matrix.index.name, of_matrix.columns.name) == ("user_id", "site")
+    assert of_matrix["person"].tolist()[0] == "Odalys Fennimoor"
+    assert [*redacted(of_matrix)] == ["open"]
     with pytest.raises(MissingColumns, match="user_id"):
         with_names(counts.drop(columns="user_id"), ON_FILE["users"])
 

@@ -138,3 +138,44 @@ def test_the_finding_counts_pages_without_content_first():
     links = pd.DataFrame({"contains": [["email"], [], None], "user_id": 1})
     finding = "2 links do not state their contents; the others show email most often (1)"
     assert title(charts.by_kind(analysis.by_kind(links))) == finding
+
+
+@pytest.mark.parametrize("by", ["site", "user_id"])
+def test_the_title_of_some_rows_says_so(by):
+    rows = [("A", "discovered", 1)] * 3 + [("B", "discovered", 2), ("C", "removed", 3), ("C", "removed", 4)]
+    count, draw = (analysis.by_site, charts.by_site) if by == "site" else (analysis.by_user, charts.by_user)
+    table = count(records(*rows))
+    leader, these = ("A", "on these 2 sites") if by == "site" else ("user 1", "of these 2 people")
+    assert title(draw(table)) == f"4 listings are open; {leader} has the most open listings: 3"
+    assert (
+        title(draw(table.head(2)))
+        == f"4 of 4 open listings are {these}; {leader} has the most open listings: 3"
+    )
+    this = "on this site" if by == "site" else "of this person"
+    assert title(draw(table.iloc[[1]])).startswith(f"1 of 4 open listings is {this}; ")
+    last = (
+        "All 2 listings on this site are removed"
+        if by == "site"
+        else "The only listing of this person is removed"
+    )
+    assert title(draw(table.iloc[[2]])) == last
+
+
+def test_people_are_labelled_by_name_but_not_in_a_repr():
+    table = records(*[("A", "discovered", 7)] * 3, ("B", "discovered", 8), ("B", "discovered", 9))
+    names = {7: "Tess Mallow", 8: "Ann Lee", 9: "Ann Lee"}
+    counts, links = analysis.by_user(table), pd.DataFrame({"user_id": []}, dtype="int64")
+    matrix = analysis.user_by_site(table)
+    score = analysis.score(table, links)
+    named_matrix = matrix.assign(person=matrix.index.map(names))[["person", *matrix]]
+    figures = {
+        charts.by_user: (counts, counts.assign(person=counts["user_id"].map(names))),
+        charts.score: (score, score.assign(person=score["user_id"].map(names))),
+        charts.user_by_site: (matrix, named_matrix),
+    }
+    for draw, (bare, named) in figures.items():
+        figure = draw(named)
+        assert [*figure.layout.yaxis.ticktext] == ["Tess Mallow", "Ann Lee (user 8)", "Ann Lee (user 9)"]
+        assert "Tess Mallow has the most" in charts.describe(figure)
+        assert repr(figure) == repr(draw(bare))
+        assert "user 7 has the most" in charts.describe(draw(bare)).replace("User", "user")
