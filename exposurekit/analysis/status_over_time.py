@@ -116,6 +116,6 @@ def _last_run(runs: pd.DataFrame, run_period: Ints, periods: int) -> dict[str, A
 def since_observed(table: pd.DataFrame) -> pd.DataFrame:
     """Return a table over time without its first rows, if they are from runs that observed nobody."""
     observed = table["total"] > 0
-    if "people" in table:
-        observed |= (table["people"] > 0).fillna(value=False)
+    if {"people", "unseen"} <= {*table}:
+        observed |= (table["people"] > table["unseen"]).fillna(value=False)
     return table.loc[observed.idxmax() :].reset_index(drop=True) if observed.any() else table

@@ -123,12 +123,15 @@ def history() -> None:
 )
 @json_option
 def show(*, history: str, every: str, group_by: str | None, kind: str, as_json: bool) -> None:
-    """Show how many records had each status over time.
+    """Show how many records had each status over time, from the first run that observed anybody.
 
     Example: exposurekit history show --every week
     """
+    from exposurekit.analysis.status_over_time import since_observed
+
     with existing_history(history) as opened:
         table = opened.status_over_time(by=group_by, every=every, kind=kind)
+    table = table if group_by else since_observed(table)
     output.print_rows(_rows(table), as_json=as_json, none="The history has no runs yet.")
 
 

@@ -8,6 +8,7 @@ import pandas as pd
 
 from exposurekit import analysis
 from exposurekit.analysis.definitions import definition
+from exposurekit.analysis.status_over_time import since_observed
 from exposurekit.analysis.statuses import OPEN, is_open
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.text.formatting import percent, pluralize
@@ -144,7 +145,10 @@ def _points(n_by_status: dict[str, int], n_open: int, n_pages: int) -> float:
 
 
 def _course(over_time: pd.DataFrame | None, column: str) -> tuple[float, ...]:
-    if over_time is None or column not in over_time or len(over_time) < 2:  # noqa: PLR2004  a point is no course
+    if over_time is None or column not in over_time:
         return ()
-    step = max(1, -(-len(over_time) // _POINTS_MAX))
-    return tuple(over_time[column].astype("float64").tolist()[::-step][::-1])
+    course = since_observed(over_time)[column].astype("float64").tolist()
+    if len(course) < 2:  # noqa: PLR2004  a point is no course
+        return ()
+    step = max(1, -(-len(course) // _POINTS_MAX))
+    return tuple(course[::-step][::-1])

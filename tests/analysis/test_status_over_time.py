@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from support.tables import rows
 
 from exposurekit.analysis import counts, status_over_time
+from exposurekit.analysis.status_over_time import since_observed
 from exposurekit.errors import InvalidArgument
 
 START = datetime(2026, 2, 26, tzinfo=UTC)  # a Thursday, before the end of a month
@@ -194,6 +195,14 @@ def test_many_changes_sum_to_whole_numbers_beyond_what_floats_hold():
     changes = transitions(*[(at(0), "A", None, "discovered", 2**53), (at(1), "A", None, "discovered", 1)])
     table = status_over_time(changes, runs())
     assert table["discovered"].tolist() == [2**53, 2**53 + 1]
+
+
+def test_a_count_begins_with_the_first_observation_of_anybody():
+    listed = pd.DataFrame({"total": 0, "people": [0, 2, 2, 2], "unseen": [0, 2, 1, 2]}).astype("Int64")
+    assert since_observed(listed)["unseen"].tolist() == [1, 2]
+    found = listed.assign(total=[0, 1, 1, 0])
+    assert since_observed(found)["unseen"].tolist() == [2, 1, 2]
+    assert len(since_observed(listed.head(2))) == 2
 
 
 def test_an_unknown_period_is_an_error():

@@ -291,6 +291,16 @@ def test_runs_and_statuses_are_printed_in_columns_and_as_json(copy):
     assert json.loads(links.stdout)[0]["total"] == 0
 
 
+def test_a_run_before_anybody_registered_is_no_count_of_zero(tmp_path):
+    service = Service({})
+    with seen_through(service) as exposure, History(tmp_path / "history") as history:
+        history.collect(exposure)
+        service.people[1] = Person([a_record(11)])
+        history.collect(exposure)
+    run = Shell(tmp_path).here("history", "show", "--every", "run", "--history", "history", "--json")
+    assert [row["total"] for row in json.loads(run.stdout)] == [1]
+
+
 @pytest.mark.parametrize(
     "words", [("show", "--group-by", "site"), ("runs",), ("runs", "--json"), ("finish", "x")]
 )

@@ -23,6 +23,7 @@ from exposurekit.errors import InvalidArgument, NotFound
 from exposurekit.frames.person_names import COMPLETIONS_MAX, People
 from exposurekit.history import History
 from exposurekit.widgets import Dashboard, Explorer, figure_widget
+from exposurekit.widgets.dashboard_metrics import measure
 from exposurekit.widgets.dashboard_scope import CHANGES_DAYS, Scope, draw
 from exposurekit.widgets.figure_widget import ChartCard, FigureView
 from exposurekit.widgets.multi_select import MultiSelect
@@ -666,6 +667,13 @@ def metrics_of(dashboard):
     [markup] = [text for text in texts if '<ul class="metrics">' in text]
     values = re.findall(r'<span class="label">([^<]+)</span><strong>([^<]+)</strong>', markup)
     return dict(values), markup
+
+
+def test_course_of_a_figure_begins_with_the_first_observation(sources):
+    records, links = (getattr(sources[0], name)() for name in ("records", "links"))
+    counts = pd.DataFrame({"total": [0, 4, 5], "people": [0, 2, 2], "unseen": 0, "open": [0, 4, 3]})
+    assert measure(records, links, counts)[0].course == (4.0, 3.0)
+    assert measure(records, links, counts.head(2))[0].course == ()
 
 
 def test_figures_follow_the_selection(both, sources):
