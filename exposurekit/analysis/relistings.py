@@ -20,6 +20,8 @@ _COLUMNS: dict[str, Any] = {
     "previous_status": "str",
     "listed_again_at": UTC_INSTANT,
     "gone_days": "float64",
+    "gone_days_low": "float64",
+    "gone_days_high": "float64",
     "episode": "int64",
     "key": "int64",
 }
@@ -32,16 +34,18 @@ def relistings(changes: pd.DataFrame) -> pd.DataFrame:
         changes: All changes of each item concerned, in any order: ``kind``, ``user_id`` (int64), ``key`` (int64),
             ``site`` (text), ``seen_at`` (UTC), ``status``, ``prev_status`` (text; missing: first observation),
             ``episode`` (number of the open span). Optional: ``left_censored`` (bool: there already when its user was
-            first loaded), and, if a record's ``key`` is not its id, ``record_id`` (Int64; missing: not known). Links and
-            alerts are ignored.
+            first loaded), ``not_before`` (UTC: the change came after it, and by ``seen_at``; missing: not known), and, if a
+            record's ``key`` is not its id, ``record_id`` (Int64; missing: not known). Links and alerts are ignored.
 
     Returns:
         One row per relisting, ascending by time: ``user_id`` (int64), ``record_id`` (Int64; from ``changes``, else the
         ``key``), ``site`` (text), ``removed_at`` (first observation as removed or vanished, datetime64[us, UTC];
         missing if not in ``changes``), ``previous_status`` (``removed`` if a removal was verified while it was gone, else
         ``vanished``), ``listed_again_at`` (datetime64[us, UTC]), ``gone_days`` (days between the two, float64; missing
-        if it was gone already when its user was first loaded, so for longer than is known), ``episode`` (the new one,
-        int64), ``key`` (int64: identifies the record, even if its id changes).
+        if it was gone already when its user was first loaded, so for longer than is known), ``gone_days_low`` and
+        ``gone_days_high`` (float64; the fewest and the most days that it may have been gone, as each of the two came between
+        two observations; missing: not known), ``episode`` (the new one, int64), ``key`` (int64: identifies the record, even
+        if its id changes).
 
     Raises:
         MissingColumns: ``changes`` lacks a column.
@@ -67,25 +71,35 @@ def relistings(changes: pd.DataFrame) -> pd.DataFrame:
     is_baseline = closed & rows["prev_status"].isna() & rows["left_censored"]
     is_censored = is_baseline.groupby(spans).transform("any")
     is_relisted = (rows["open"] == 1) & (gone_at.notna() | rows["prev_status"].isin(CLOSED))
+    first_gone = closed & (rows["seen_at"] == gone_at)
+    gone_after = rows["not_before"].where(first_gone).groupby(spans).transform("min")
     table = rows.assign(
         removed_at=gone_at,
         previous_status=verified.map({True: REMOVED, False: VANISHED}).astype("str"),
         listed_again_at=rows["seen_at"],
-        gone_days=((rows["seen_at"] - gone_at).dt.total_seconds() / _DAY_S).where(~is_censored),
+        gone_days=_days(gone_at, rows["seen_at"]).where(~is_censored),
+        gone_days_low=_days(gone_at, rows["not_before"]).clip(lower=0),
+        gone_days_high=_days(gone_after, rows["seen_at"]).where(~is_censored),
     )
     order = ["listed_again_at", "user_id", "key", "episode"]
     return table.loc[is_relisted, [*_COLUMNS]].sort_values(order, ignore_index=True)
 
 
+def _days(begin: "pd.Series[Any]", end: "pd.Series[Any]") -> "pd.Series[float]":
+    return (end - begin).dt.total_seconds() / _DAY_S
+
+
 def _sort(changes: pd.DataFrame) -> pd.DataFrame:
     """Sort the changes of each item by time; at one instant an episode begins, continues and ends, in this order."""
     left_censored = changes.get("left_censored", pd.Series(data=False, index=changes.index))
+    not_before = changes.get("not_before", pd.Series(pd.NaT, index=changes.index))
     rows = pd.DataFrame(
         {
             **{name: changes[name].astype("str") for name in ("kind", "site", "status", "prev_status")},
             **{name: changes[name].astype("int64") for name in ("user_id", "key", "episode")},
             "record_id": changes["record_id" if "record_id" in changes else "key"].astype("Int64"),
             "seen_at": utc_index(instants(changes["seen_at"])),
+            "not_before": utc_index(instants(not_before)),
             "left_censored": left_censored.astype("bool"),
             "open": is_open(changes["status"]).astype("int64"),
         }

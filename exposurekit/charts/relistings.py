@@ -38,6 +38,8 @@ _GONE_ROOM = 1.6  # length of the axis as a multiple of the longest range: room 
 def relistings(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     """Draw the relistings per site, after a verified removal or without one, and the days that listings were gone.
 
+    The range is from the fewest to the most days that any of them may have been gone, as far as the table has both.
+
     Args:
         table: A table as returned by `analysis.relistings` or `History.relistings`.
         provenance: As in `by_site`.
@@ -81,14 +83,21 @@ def _by_site(table: pd.DataFrame) -> pd.DataFrame:
     rank = pd.Series(range(len(n)), index=n.index)
     row = rank.reindex(codes).clip(upper=MAX_ROWS).to_numpy()
     is_removed = (table["previous_status"].astype("str") == REMOVED).to_numpy("bool")
-    days = pd.Series(table["gone_days"].to_numpy("float64")).groupby(row)
+    days = pd.Series(table["gone_days"].to_numpy("float64"))
+    of_site = days.groupby(row)
+    low, high = (
+        pd.Series(table[f"gone_days_{end}"].to_numpy("float64")).where(days.notna()).fillna(days)
+        if f"gone_days_{end}" in table
+        else days
+        for end in ("low", "high")
+    )
     statistics = pd.DataFrame(
         {
-            "n": days.size(),
+            "n": of_site.size(),
             REMOVED: pd.Series(is_removed).groupby(row).sum(),
-            "least": days.min(),
-            "median": days.median(),
-            "most": days.max(),
+            "least": low.groupby(row).min(),
+            "median": of_site.median(),
+            "most": high.groupby(row).max(),
         }
     )
     names = [

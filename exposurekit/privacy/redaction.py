@@ -30,7 +30,7 @@ NUMBERS = frozenset((
     "listings", "records", "unlocks", "removals", "together", "n", "open", "unseen", "steps", "done", "unable",
     "minutes", "items", "items_per_minute", "listed", "whole", "partial", "failed", "missed", "absent", "unlisted", "late",
     "registered", "complete", "deliveries", "new", "entered_scope", "relisted", "changed", "left_scope",
-    "links_new", "links_vanished", "alerts_new", "alerts_vanished", "left_censored", "open_s", "gone_days", "days",
+    "links_new", "links_vanished", "alerts_new", "alerts_vanished", "left_censored", "open_s", "gone_days", "gone_days_low", "gone_days_high", "days",
     "quiet_days", "vanished_at_once", "mine", "not mine", "unsure", "unlabelled", "precision", "low", "high", "open_now",
     "of_open", "of_gone", "of_new", "if_done", "beyond", "left_out", "first_removed", "median_days", "median_low", "median_high", "never",
     "never_low", "never_high", "followed_days", "at_risk", "censored", "survival", "is_scanning",

@@ -30,6 +30,8 @@ RELISTINGS = {
     "previous_status": "str",
     "listed_again_at": INSTANT,
     "gone_days": "float64",
+    "gone_days_low": "float64",
+    "gone_days_high": "float64",
     "episode": "int64",
     "key": "int64",
 }
@@ -131,6 +133,17 @@ def test_changes_have_the_id_where_it_is_not_the_key():
     assert table["key"].tolist() == [4, 7]
     assert [*table["record_id"]] == [2**62 + 1, pd.NA]
     assert relistings(log)["record_id"].tolist() == [4, 7]
+
+
+def test_days_gone_lie_between_the_observations_around_them():
+    steps = [("discovered", 0), ("vanished", 5), ("removed", 9), ("discovered", 20)]
+    log = changes(*walked(4, *steps))
+    columns = ["gone_days_low", "gone_days", "gone_days_high"]
+    [row] = relistings(log.assign(not_before=[None, day(3), day(5), day(16)]))[columns].to_numpy().tolist()
+    assert row == [11, 15, 17]
+    [row] = relistings(log.assign(not_before=[None, None, day(5), day(4)]))[columns].to_numpy().tolist()
+    assert (row[:2], row[2] == row[2]) == ([0, 15], False)
+    assert relistings(log)[["gone_days_low", "gone_days_high"]].isna().all(axis=None)
 
 
 def test_links_and_alerts_are_left_out():

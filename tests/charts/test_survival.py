@@ -258,3 +258,10 @@ def test_declared_site_without_a_request_is_not_drawn():
     assert charts.describe(figure).endswith("Not drawn: 1 site without a request.")
     nobody = charts.declared_vs_observed(analysis.declared_vs_observed(requests().head(0), declared()))
     assert title(nobody) == "No removal was requested yet"
+
+
+def test_range_of_days_gone_is_that_of_its_bounds():
+    table = returned(("A", "removed", 10), ("A", "removed", 4), ("A", "removed", None))
+    bounds = table.assign(gone_days_low=[8.0, 1.0, 0.0], gone_days_high=[12.0, np.nan, np.nan])
+    assert "median 7, range 4\N{EN DASH}10" in charts.describe(charts.relistings(table))
+    assert "median 7, range 1\N{EN DASH}12" in charts.describe(charts.relistings(bounds))

@@ -360,6 +360,10 @@ def test_a_removal_of_the_baseline_has_no_gone_days(collection):
     assert relisted["key"].tolist() == relisted["record_id"].tolist() == [11, 12, large]
     assert relisted["removed_at"].tolist() == [at(0, 2), at(2, 2), at(2, 2)]
     assert relisted["gone_days"].fillna(-1).tolist() == [-1, 3, 3]
+    is_followed = relisted["gone_days"].notna()
+    low, days, high = (relisted.loc[is_followed, f"gone_days{end}"] for end in ("_low", "", "_high"))
+    assert ((low >= 0) & (low < days) & (days < high)).all()
+    assert relisted["gone_days_high"].isna().tolist() == [True, False, False]
 
 
 def test_a_relisting_has_the_status_of_its_listing(collection):
