@@ -308,6 +308,21 @@ class Exposure(Keyed):
         """
         return self._frame(self._loaded(), "deviations").copy(deep=False)
 
+    def user_ids(self, user: People) -> list[int]:
+        """Return the ids of users given by id or name, each of which must be one user's.
+
+        Args:
+            user: An id or a name, or several, as in `records`.
+
+        Raises:
+            NotFound: One of them was not loaded.
+            InvalidArgument: Several users match a name: `users` lists them.
+
+        >>> exposure.user_ids(key.id) == [key.id]
+        True
+        """
+        return self._user_ids(self._loaded(), user, is_unique=True)
+
     def key(self, user_id: int) -> UserKey:
         """The key (id and secret) of one user, for the client's methods.
 
@@ -387,15 +402,23 @@ class Exposure(Keyed):
             snapshot.parts[name] = []
         return self._frames[name]
 
-    def _user_ids(self, name: str, snapshot: Snapshot, user: People) -> list[int]:
+    def _user_ids(self, snapshot: Snapshot, user: People, *, is_unique: bool) -> list[int]:
+        """The ids of users by id or name; `is_unique`: a name must match one user."""
         if isinstance(user, str) or (
             isinstance(user, list | tuple) and any(isinstance(one, str) for one in user)
         ):
             labels = person_names.labels_of(self._frame(snapshot, "users"))
             aliases = person_names.aliases_of(self._frame(snapshot, "aliases"))
             people = person_names.People(labels, aliases)
-            return [*(people.all_ids(user) if name == "users" else people.ids(user))]
-        return user_ids(user)
+            ids = [*(people.ids(user) if is_unique else people.all_ids(user))]
+        else:
+            ids = user_ids(user)
+        if unknown := [one for one in ids if one not in snapshot.loaded]:
+            why = "failures() names those who could not be loaded, refresh() looks again"
+            raise NotFound(
+                f"Not among the people loaded: {', '.join(map(str, unknown))}; {why if snapshot.is_complete else 'refresh() loads everyone'}."
+            )
+        return ids
 
     def _table(self, name: str, user: People, **choices: Choice) -> pd.DataFrame:
         snapshot = self._loaded()
@@ -404,12 +427,7 @@ class Exposure(Keyed):
             table = select_or_warn(table, choices)
         if user is None:
             return table.copy(deep=False)
-        ids = self._user_ids(name, snapshot, user)
-        if unknown := [one for one in ids if one not in snapshot.loaded]:
-            why = "failures() names those who could not be loaded, refresh() looks again"
-            raise NotFound(
-                f"Not among the people loaded: {', '.join(map(str, unknown))}; {why if snapshot.is_complete else 'refresh() loads everyone'}."
-            )
+        ids = self._user_ids(snapshot, user, is_unique=name != "users")
         return table[table["user_id"].isin(ids)].reset_index(drop=True)
 
     def iter_batches(

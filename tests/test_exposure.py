@@ -243,6 +243,8 @@ def test_users_lists_everyone_who_matches_a_name(named):
     assert {*named.records(matching["user_id"])["user_id"]} <= {2, 4}
     with pytest.raises(NotFound, match="Nobody has this id or name"):
         named.users(["Tess de la Vale", "Nobody Atall"])
+    with pytest.raises(InvalidArgument, match="2 people match this name"):
+        ek.report(named, user="Tess de la Vale")
 
 
 @pytest.mark.parametrize(

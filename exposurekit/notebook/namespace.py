@@ -68,7 +68,7 @@ class NotebookContext:
         """Return a line with the ids of the users that it names; a history does not know names."""
         if all(isinstance(user, int) for user in line["user"]):
             return line
-        ids = self.exposure().users(line["user"])["user_id"].tolist()
+        ids = self.exposure().user_ids(line["user"])
         return replace(line, options={**line.options, "user": ids})
 
     @contextlib.contextmanager

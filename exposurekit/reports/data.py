@@ -526,8 +526,8 @@ class ReportSource:
             raise InvalidArgument(
                 "A history holds no names on file: give the id of the person, or pass exposure="
             )
-        [user_id] = self.exposure.users(user)["user_id"].tolist()
-        return int(user_id)
+        [user_id] = self.exposure.user_ids(user)
+        return user_id
 
     def load(self, names: Iterable[str]) -> ReportData:
         """Load tables.
