@@ -83,7 +83,7 @@ def _of_sites(data: ReportData) -> list[Action]:
 
 def _of_work(data: ReportData, names: AbstractSet[str]) -> list[Action]:
     work = [*enumerate(statements.removal_groups(data) if "work_queue" in names else (), 1)]
-    request = statements.best_request(data) if "blockers" in names else None
+    request = statements.best_request(data) if names & {"blockers", "work_queue"} else None
     others = [action for action in (_pages_action(data, work), request) if action is not None]
     begin = _to_begin(work)[: _ACTIONS - bool(others)]
     steps = {str(one.site): (step, one) for step, (_, one) in reversed([*enumerate(begin, 1)])}

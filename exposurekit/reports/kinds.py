@@ -188,7 +188,7 @@ KINDS = {
         headline.change_facts,
         (
             *("records", "links", "changes", "score_changes", "status_over_time", "site_outcomes"),
-            *WORK_NEEDS,
+            *("best_next_fields", *WORK_NEEDS),
         ),
     ),
     "sites": Kind(

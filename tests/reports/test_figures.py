@@ -649,6 +649,7 @@ def stalled(tmp_path_factory):
             "history": ek.report(history),
             "shared": ek.report(history, exposure=exposure, share_safe=True),
             "changes": ek.report(history, since=DAWN),
+            "changes, live": ek.report(history, since=DAWN, exposure=exposure),
         }
 
 
@@ -674,8 +675,9 @@ def test_actions_on_one_history_agree(stalled):
         assert cards[kind].qualifier.endswith(note)
 
 
-def test_a_request_for_a_field_names_it_by_its_label(stalled):
-    asks = [action.text for action in stalled["live"].actions if action.text.startswith("Ask ")]
+@pytest.mark.parametrize("kind", ["live", "changes, live"])
+def test_a_request_for_a_field_names_it_by_its_label(stalled, kind):
+    asks = [action.text for action in stalled[kind].actions if action.text.startswith("Ask ")]
     assert len(asks) == 1
     assert asks[0].endswith(" for the email address")
 
