@@ -98,6 +98,7 @@ _OTHERS_OPEN = (  # of a share-safe report, which does not say how many of each
 _NOT_IN_KEY = re.compile(r"[^a-z0-9]+")
 _FINISHED = {DONE: "done", UNABLE: "marked unable"}
 _USER = re.compile(r"\buser (\d+)\b")
+_SHARED_VISITS = "Times share the start of the work on a site among the people listed there; a report on one person counts it whole."
 _ROWS_NOTE = "The list has one row per listing or person, so it is left out: this report shows totals only."
 _NO_PROFILES = (
     "this report was made from a history, which does not store what people have on file. A report that is made while "
@@ -478,8 +479,19 @@ def _score(data: ReportData) -> Section | None:
     doubt, counted = _other_namesakes(data), f"{total}: {points.removeprefix('points: ')}."
     most, data_kinds = _most_exposed(data)
     words = [most, doubt or counted]
-    section = _add_points(_with_totals(section), counted if doubt else "", data_kinds, _BY_COUNT, names)
+    section = _add_points(
+        _with_totals(section), counted if doubt else "", data_kinds, _BY_COUNT, names, _shared_visits(data)
+    )
     return _add_words(section, " ".join(filter(None, words)))
+
+
+def _shared_visits(data: ReportData) -> str:
+    """Why a report on one person counts more time; empty if nobody shares a visit, or no time is shown."""
+    if data.sharing is not None:
+        return ""
+    queue = open_items(data["work_queue"])
+    people = queue.groupby(["kind", "group"])["user_id"].nunique()
+    return _SHARED_VISITS if (people > 1).any() else ""
 
 
 def _most_exposed(data: ReportData) -> tuple[str, str]:

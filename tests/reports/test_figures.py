@@ -1076,6 +1076,14 @@ def test_total_rows_are_the_sums_of_their_table(pages):
     assert score.totals["score"] == facts(pages["fleet"])["score"]
 
 
+def test_times_of_people_say_that_they_share_visits(fleet_data):
+    words = "Times share the start of the work on a site among the people listed there"
+    for people, is_shared in ((fleet_data["work_queue"]["user_id"], True), (1, False)):
+        queue = fleet_data["work_queue"].assign(user_id=people)
+        [section] = with_tables(fleet_data, ["score"], work_queue=queue).sections
+        assert (words in statements(section)) == is_shared
+
+
 def test_without_a_forecast_the_manual_work_is_a_floor(stalled):
     card = next(fact for fact in stalled["history"].facts if fact.name == "open in 30 days")
     assert card.value == "at least 14"
