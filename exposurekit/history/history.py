@@ -206,6 +206,7 @@ class History(Keyed):
 
     status_over_time = _delegate("_queries", HistoryQueries.status_over_time)
     by_site = _delegate("_queries", HistoryQueries.by_site)
+    by_user = _delegate("_queries", HistoryQueries.by_user)
     diff = _delegate("_queries", HistoryQueries.diff)
     time_to_removal = _delegate("_queries", HistoryQueries.time_to_removal)
     survival = _delegate("_queries", HistoryQueries.survival)

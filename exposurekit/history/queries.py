@@ -127,6 +127,24 @@ class HistoryQueries:
         latest = self.reader.latest()
         return self._by_site(kind, self.reader.instant(as_of, latest), latest.upto)
 
+    def by_user(self, as_of: When = None) -> pd.DataFrame:
+        """Count listings per person and status, the person with most open first: `analysis.by_user`.
+
+        Args:
+            as_of: An instant, or a day (until its end, UTC); None: now.
+
+        Raises:
+            NotFound: Nothing was observed by then.
+
+        >>> history.by_user().equals(analysis.by_user(history.records()))
+        True
+        """
+        latest = self.reader.latest()
+        columns = ("user_id", "site", "status")
+        return analysis.by_user(
+            self.reader.last_changes("record", self.reader.instant(as_of, latest), latest, columns)
+        )
+
     def _by_site(self, kind: str, until: datetime, upto: int) -> pd.DataFrame:
         counts = self.reader.transitions(kind, ("site",), "", upto, until=until)
         statuses = STATUSES if kind == "record" else (analysis.LISTED,)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from exposurekit.errors import InvalidArgument, MissingColumns
+from exposurekit.errors import InvalidArgument, MissingColumns, suggestion
 from exposurekit.privacy.redaction import redacted
 from exposurekit.questions import QUESTIONS, Question
 
@@ -49,7 +49,8 @@ class ExposureAccessor:
     def __getattr__(self, name: str) -> Callable[..., pd.DataFrame]:
         question = QUESTIONS.get(name)
         if question is None or not question.inputs:
-            raise AttributeError(f"df.exposure has no {name!r}", name=name, obj=self)
+            methods = [one for one in dir(self) if not one.startswith("_")]
+            raise AttributeError(f"df.exposure has no {name!r}{suggestion(name, methods)}")
 
         def ask(*tables: pd.DataFrame, **options: Any) -> pd.DataFrame:
             return self._ask(question, *tables, **options)

@@ -553,6 +553,16 @@ def test_a_chart_of_one_person_names_the_person(one_run):
         assert figure.layout.title.subtitle.text == f"History · {expected}"
 
 
+def test_counts_by_person_are_those_of_the_records(collection):
+    collection.collect(0, one=[a_record(11), a_record(12, site="Other")], two=[a_record(21)])
+    collection.collect(1, one=[a_record(11, "removed")], two=[a_record(21)])
+    history = collection.history
+    for as_of in (None, at(0, 12)):
+        expected = analysis.by_user(history.records(as_of))
+        pd.testing.assert_frame_equal(history.by_user(as_of), expected)
+    assert history.by_user()["vanished"].tolist() == [0, 1]
+
+
 def test_a_return_into_scope_counts_once_and_from_then_on(collection):
     collection.collect(0, one=[])
     collection.collect(1, one=[a_record(11)])

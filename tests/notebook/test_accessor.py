@@ -306,3 +306,9 @@ def test_a_site_named_like_a_person_is_redacted(exposure):
     with pytest.raises(ek.errors.Leak, match="name") as refused:
         records.assign(site=f"{name} Finder").exposure.redact()
     assert name not in str(refused.value)
+
+
+def test_misspelt_question_suggests_its_name(exposure):
+    with pytest.raises(AttributeError) as error:
+        exposure.records().exposure.by_sites()
+    assert str(error.value) == "df.exposure has no 'by_sites'; did you mean by_site?"
