@@ -83,12 +83,11 @@ class QuarantinedMessage:
 
 @dataclass(frozen=True, slots=True)
 class InboxCounts:
-    """The number of messages that wait, are quarantined or were processed, and when the oldest waiting one arrived."""
+    """The number of messages that wait, are quarantined or were processed."""
 
     waiting: int
     quarantined: int
     processed: int
-    oldest_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,14 +227,12 @@ class InboxStore:
     def counts(self) -> InboxCounts:
         """Count the messages by state."""
         with self._database.reading() as connection:
-            waiting, quarantined, oldest = connection.execute(
-                "SELECT count(*) FILTER (WHERE reason IS NULL), count(*) FILTER (WHERE reason IS NOT NULL), "
-                "min(received_at) FILTER (WHERE reason IS NULL) FROM messages WHERE body IS NOT NULL"
+            waiting, quarantined = connection.execute(
+                "SELECT count(*) FILTER (WHERE reason IS NULL), count(*) FILTER (WHERE reason IS NOT NULL) "
+                "FROM messages WHERE body IS NOT NULL"
             ).fetchone()
             processed = connection.execute("SELECT count(*) FROM messages WHERE body IS NULL").fetchone()[0]
-        return InboxCounts(
-            waiting, quarantined, processed, None if oldest is None else from_microseconds(oldest)
-        )
+        return InboxCounts(waiting, quarantined, processed)
 
     def erase(self, user_id: int, values: Iterable[str] = ()) -> ErasedMessages:
         """Delete every message about a user, quarantined ones too; no byte of them remains in the file or its log.
