@@ -173,7 +173,8 @@ def test_an_absence_that_is_too_early_says_when_it_counts(operator, jane):
         (
             [saved(LISTED), saved(LISTED, ADDRESS.replace("Jane", "John"))],
             (
-                "Error: page 2: it does not show the results of a search for this person: it lacks the person's name. Open "
+                "Error: page 2: it does not show the results of a search for this person: it lacks the person's first_name, "
+                "last_name. Open "
                 "the address that `exposurekit users queue` lists, and save that page"
             ),
         ),

@@ -128,7 +128,8 @@ def site_result(
         index = _query_index(site, queries, page)
         if index is None:
             differing = min((_differing(query, page) for query in queries), key=len, default=[])
-            lacking = f": it lacks the person's {', '.join(differing)}" if differing else ""
+            fields = dict.fromkeys(field for key in differing for field in site.search.user_fields(key))
+            lacking = f": it lacks the person's {', '.join(fields)}" if fields else ""
             raise UnusablePage(
                 f"page {number}: it does not show the results of a search for this person{lacking}. {_OPEN_AGAIN}"
             )

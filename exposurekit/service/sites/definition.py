@@ -173,6 +173,11 @@ class Search(_Part):
         """The keys of a query: the parameters, and the fields of the path in braces."""
         return frozenset(self.fields).union(f"{{{name}}}" for name in self.path_fields)
 
+    def user_fields(self, key: str) -> tuple[str, ...]:
+        """Return the fields of a user in a part of the query, as a person has them."""
+        fields = _template_fields(self.fields.get(key, key))  # a field of the path stands there in braces
+        return tuple("state" if name == STATE_NAME else name for name in fields)
+
     def parts_with(self, user_field: str) -> tuple[str, ...]:
         """Return the parts of the search that contain a user's field: the keys of ``fields``, and ``url``."""
         templates = {**{f"fields.{name}": text for name, text in self.fields.items()}, "url": self.url}
