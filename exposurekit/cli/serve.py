@@ -207,6 +207,7 @@ class _WorkerOptions:
             callback_networks=self.callback_networks,
             site_networks=self.site_networks,
             mail=session.mail_settings(self.mail_file),
+            sites_directory=self.sites_directory,
         )
 
 

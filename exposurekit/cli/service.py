@@ -320,6 +320,11 @@ def definitions_check(directory: Path | None) -> tuple[Mapping[str, Any], CheckR
         return {}, fail("sites", "serve and worker do not start", fix, str(error).splitlines())
     if loaded:
         return loaded, ok("sites", f"valid definitions: {len(loaded):,}")
+    if directory is not None:
+        message = f"no file in {plain(directory)} ends in .yaml, so no site is scanned"
+        return loaded, warn(
+            "sites", message, "write a definition there, or correct --sites or EXPOSUREKIT_SITES"
+        )
     name = "name their directory with --sites or EXPOSUREKIT_SITES"
     return loaded, warn("sites", "no definitions are named here; without any, no site is scanned", name)
 

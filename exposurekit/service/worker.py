@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
+from pathlib import Path
 
 from sqlalchemy import Table
 
@@ -38,6 +39,7 @@ from exposurekit.service.storage import leases, tables
 from exposurekit.service.storage.database import DATABASE_ERRORS, Database
 from exposurekit.service.storage.leases import Bounds, Lease, LeaseLost
 from exposurekit.service.webhooks import delivery, outbox
+from exposurekit.text.sanitize import plain
 
 TIDY_EVERY_S, CORRECT_EVERY_S = 3600, 60
 FORGET_S = 5.0  # an unreachable database does not hold up the end for longer
@@ -90,12 +92,14 @@ def create_worker(
     callback_networks: Iterable[str] = (),
     site_networks: Iterable[str] = (),
     mail: MailSettings | None = None,
+    sites_directory: Path | None = None,
 ) -> "Worker":
     """Create a worker from an operator's settings.
 
     `search_engine` is the search URL of a SearXNG instance; without it, no links are found. `callback_networks` and
     `site_networks` are networks in CIDR form that callbacks, or the defined sites, may be in, though they are not public.
-    Without the mailbox in `mail`, opt-outs by mail, or confirmed by mail, are left to a person.
+    Without the mailbox in `mail`, opt-outs by mail, or confirmed by mail, are left to a person. If there are no
+    definitions, the log names the `sites_directory` that has none.
     """
     sites = definitions or {}
     if waiting := [name for name, site in sites.items() if not supports(mail, site)]:
@@ -115,14 +119,22 @@ def create_worker(
         mail,
         warnings=ScanWarnings(),
     )
-    return Worker(context, HttpClient(allowed_networks=callback_networks))
+    return Worker(context, HttpClient(allowed_networks=callback_networks), sites_directory=sites_directory)
 
 
 class Worker:
     """Runs due jobs in one event loop."""
 
-    def __init__(self, context: ScanContext, http: HttpClient, *, config: WorkerConfig | None = None) -> None:
+    def __init__(
+        self,
+        context: ScanContext,
+        http: HttpClient,
+        *,
+        config: WorkerConfig | None = None,
+        sites_directory: Path | None = None,
+    ) -> None:
         self.context = context
+        self._sites_directory = sites_directory
         self._config = config or WorkerConfig()
         self._wake = asyncio.Event()
         self._idle_waiters: list[asyncio.Future[None]] = []
@@ -165,9 +177,10 @@ class Worker:
         sites, engine = len(self.context.definitions), "no" if self.context.engine is None else "yes"
         _log.info("worker=running sites=%d search_engine=%s", sites, engine)
         if not sites:
-            _log.warning(
-                "no site definitions: no site is scanned; --sites DIRECTORY was not given, or no file in it ends in .yaml"
-            )
+            remedy = "name their directory: --sites DIRECTORY or EXPOSUREKIT_SITES"
+            if self._sites_directory is not None:  # what is before its name may name a person
+                remedy = f"no file in {plain(self._sites_directory.absolute().name)} ends in .yaml"
+            _log.warning("no site definitions: no site is scanned; %s", remedy)
         async with asyncio.TaskGroup() as loops:
             loops.create_task(self._run_loop(until_idle=False))
             loops.create_task(self._write_missing_documents())

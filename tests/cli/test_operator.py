@@ -680,6 +680,10 @@ def test_the_status_names_what_stops_the_service(file_operator):
 
     definition = operator.directory / "sites" / "seekfolk.yaml"
     definition.parent.mkdir()
+    assert checks()[1] == (
+        "warn  sites: no file in sites ends in .yaml, so no site is scanned -> write a definition there, or correct --sites "
+        "or EXPOSUREKIT_SITES"
+    )
     definition.write_text("name: Seekfolk\npolitenes: {}\n")
     worker, sites, *problems = checks()
     assert worker.startswith(

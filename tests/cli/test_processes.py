@@ -191,6 +191,9 @@ def test_serve_includes_a_worker_and_reports_missing_sites(file_operator):
         eventually(lambda: scanned(operator))
         assert scanned(operator).scanned_at is None  # there was no site to scan
         assert "no sites" not in ended(front, signal.SIGTERM)
+    (operator.directory / "empty").mkdir()
+    with operator.started("serve", "--port", "0", "--sites", "empty") as front:
+        assert line_with(front, "no site definitions").endswith("; no file in empty ends in .yaml\n")
 
 
 def test_a_service_and_a_worker_together_deliver_each_event_once(operator):
