@@ -237,7 +237,8 @@ def _database(settings: Mapping[str, str]) -> Generator[CheckResult, None, list[
     try:
         key = load_key(create=False)
     except ConfigurationError as error:
-        yield fail("key", str(error), "set EXPOSUREKIT_SERVICE_KEY_FILE to the key of the database")
+        fix = "set EXPOSUREKIT_SERVICE_KEY_FILE to the key of the database"
+        yield fail("key", *_with_fix(str(error), fix))
         return []
     yield ok("key", "can be read")
     if (file := ServiceDatabase(url, None).sqlite_file()) is not None:

@@ -76,7 +76,7 @@ class ServiceDatabase:
 
 
 def no_database(url: str) -> tuple[str, str]:
-    """Say that there is no SQLite file, with its path as the user typed it, and what to do."""
+    """Say that there is no SQLite file or an empty one, with its path as the user typed it, and what to do."""
     if _lacks_slash(url):
         absolute = plain(url.replace(_SQLITE, f"{_SQLITE}/", 1))
         return (
@@ -84,7 +84,9 @@ def no_database(url: str) -> tuple[str, str]:
             f"an absolute path has four slashes: {absolute}",
         )
     create = "exposurekit integrator add NAME --attested-by WHO creates one, and so does serve --create"
-    return f"there is no database {plain(url)}", f"correct --database or EXPOSUREKIT_DATABASE; {create}"
+    is_empty = Path(url.removeprefix(_SQLITE)).is_file()
+    why = f"the file of {plain(url)} is empty" if is_empty else f"there is no database {plain(url)}"
+    return why, f"correct --database or EXPOSUREKIT_DATABASE; {create}"
 
 
 def _no_database_error(url: str) -> ConfigurationError:

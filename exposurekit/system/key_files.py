@@ -27,7 +27,9 @@ def load_or_create(file: Path, owner: str, *, missing: str = "") -> bytes:
         return _read(file, owner)
     except OSError as error:
         problem = error.strerror
-    raise ConfigurationError(f"{owner} key file {plain(file)} cannot be read or created: {problem}")
+    raise ConfigurationError(
+        f"{owner} key file {plain(file)} cannot be read or created ({problem}): correct its path, owner or permissions"
+    )
 
 
 def decode_key(text: str, source: str) -> bytes:

@@ -276,7 +276,10 @@ def test_wrong_keys_and_unknown_integrators_are_errors(shell):
     assert shell.here("integrator", "add", "acme", *ATTESTED, *other).returncode == 0
     for words, message in (
         (("list", "--key-file", "typo/other.key"), "no key at typo/other.key"),
-        (("list", "--key-file", "b.key"), "another key than that of b.key"),
+        (
+            ("list", "--key-file", "b.key"),
+            "another key than that of b.key: set --key-file, EXPOSUREKIT_SERVICE_KEY_FILE or EXPOSUREKIT_SERVICE_KEY",
+        ),
         (("rotate", "nobody"), "exposurekit integrator list"),
     ):
         run = shell.here("integrator", *words)

@@ -198,11 +198,26 @@ def test_each_problem_of_ones_own_service_has_a_remedy(shell, own_service, monke
     assert "exposurekit integrator add NAME" in checks["database"]["fix"]
     assert not (own_service / "other.db").exists()
     assert (own_service / "service.db").read_bytes() == before
+    (own_service / "other.db").touch()
+    assert examined(shell)[1]["database"]["message"] == "the file of sqlite:///other.db is empty"
     monkeypatch.setitem(
         sys.modules, "exposurekit.service.clock", None
     )  # as without the packages of the service
     code, checks = examined(shell)
     assert (code, checks["own service"]["fix"]) == (1, "pip install 'exposurekit[service]'")
+
+
+def test_a_key_that_cannot_be_read_has_its_own_remedy(shell, own_service):
+    key = own_service / "config" / "exposurekit" / "service.key"
+    key.chmod(0o644)
+    result = examined(shell)[1]["key"]
+    assert (result["state"], result["fix"]) == ("fail", "run chmod 600 on it")
+    assert result["message"].endswith("service.key is readable by others")
+    key.unlink()
+    key.mkdir(mode=0o700)
+    result = examined(shell)[1]["key"]
+    assert result["message"].endswith("service.key cannot be read or created (Is a directory)")
+    assert result["fix"] == "correct its path, owner or permissions"
 
 
 @pytest.mark.parametrize(

@@ -291,6 +291,19 @@ def test_a_database_that_can_only_be_read_is_refused(file_operator, words, prote
     assert "change the owner or the permissions" in error_of(run)
 
 
+def test_a_database_that_cannot_be_read_is_named(file_operator):
+    operator = file_operator
+    added(operator)
+    (operator.directory / "service.db").chmod(0)
+    code = "import sys; from exposurekit import cli; cli.run(sys.argv[1:])"
+    options = ("--database", operator.url, "--key-file", operator.key_file)
+    run = run_unprivileged(code, "users", "list", *options)
+    assert run.returncode == 1
+    assert error_of(run).endswith(
+        "cannot be opened: this user cannot read service.db: change the owner or the permissions"
+    )
+
+
 ON_A_FULL_DISK = """
 import json, sqlite3, sys
 from pathlib import Path

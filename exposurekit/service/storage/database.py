@@ -273,7 +273,7 @@ async def _has_key(session: Session) -> bool:
     if row is not None and row.value != session.vault.key_fingerprint:
         other = f" than that of {source}" if (source := session.vault.source) else ""
         raise ConfigurationError(
-            f"the database was created with another key{other}: set EXPOSUREKIT_SERVICE_KEY or "
-            "EXPOSUREKIT_SERVICE_KEY_FILE to its key"
+            f"the database was created with another key{other}: set --key-file, EXPOSUREKIT_SERVICE_KEY_FILE or "
+            "EXPOSUREKIT_SERVICE_KEY to its key"
         )
     return row is not None

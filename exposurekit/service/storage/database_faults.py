@@ -107,11 +107,10 @@ def is_full(file: Path) -> bool:
 
 
 def _not_writable(file: Path) -> str:
-    """Return what of an SQLite database this user cannot write, and what to change."""
-    files = [file, *(file.with_name(f"{file.name}{suffix}") for suffix in _SUFFIXES)]
-    names = [one.name for one in files if one.exists() and not os.access(one, os.R_OK | os.W_OK)]
-    if not os.access(file.parent, os.R_OK | os.W_OK | os.X_OK):
-        names.append(f"the directory of {file.name}")
+    """Return what of an SQLite database this user cannot read or write, and what to change."""
+    verb, names = "read", _forbidden(file, os.R_OK)
+    if not names:
+        verb, names = "write", _forbidden(file, os.W_OK)
     if not names and is_full(file):
         return _FULL_DISK.format(file=file.name)
     if not names:
@@ -119,7 +118,15 @@ def _not_writable(file: Path) -> str:
     with suppress(OSError, AttributeError):  # Windows has no statvfs
         if os.statvfs(file.parent).f_flag & os.ST_RDONLY:
             return f"{file.name} is on a file system that is mounted read-only: mount it writable"
-    return f"this user cannot write {', '.join(names)}: change the owner or the permissions"
+    return f"this user cannot {verb} {', '.join(names)}: change the owner or the permissions"
+
+
+def _forbidden(file: Path, access: int) -> list[str]:
+    """Name what of an SQLite database this user may not use in a way."""
+    files = [file, *(file.with_name(f"{file.name}{suffix}") for suffix in _SUFFIXES)]
+    names = [one.name for one in files if one.exists() and not os.access(one, access)]
+    is_usable = os.access(file.parent, access | os.X_OK)
+    return names if is_usable else [*names, f"the directory of {file.name}"]
 
 
 def _words(cause: BaseException, *, is_file: bool) -> str | None:
