@@ -44,6 +44,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from exposurekit.errors import ConfigurationError
 from exposurekit.service.storage.database_faults import LOCKED, REPLACED
 from exposurekit.system.atomic_files import file_id
+from exposurekit.system.sqlite_log import orphaned_log
 from exposurekit.text.sanitize import plain
 
 if TYPE_CHECKING:  # with it comes SQLAlchemy's object mapper, which takes a tenth of a second
@@ -53,7 +54,6 @@ CHECK_EVERY_S = 0.2  # reads check as often that the file is in its place; to as
 BUSY_TIMEOUT_S = 10  # for the lock in this process, and again for the file's lock
 QUEUE_TIMEOUT_S = 0.5  # for the turn to wait for the file's lock; then it is waited for out of turn
 ASK_EVERY_S = 0.002  # for the file's lock; to ask takes 20 us
-LOG_SUFFIX = "-wal"
 QUEUE_SUFFIX = "-queue"  # of the file in whose lock writers queue
 UNSUPPORTED_URL = (
     "the database (--database, EXPOSUREKIT_DATABASE) must be sqlite:///FILE or "
@@ -352,12 +352,6 @@ def check_own(path: str) -> None:
             return
         problem = "belongs to another program: name another file"
     raise ConfigurationError(f"the database {path} {problem}")
-
-
-def orphaned_log(file: Path) -> str | None:
-    """Return the name of the write-ahead log beside a file that has no content; SQLite would delete it with its changes."""
-    log = file.with_name(f"{file.name}{LOG_SUFFIX}")
-    return log.name if log.exists() and log.stat().st_size else None
 
 
 class _ReadConnection(AbstractAsyncContextManager[T]):

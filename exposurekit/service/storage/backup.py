@@ -10,9 +10,9 @@ from urllib.parse import quote
 from sqlalchemy import URL
 
 from exposurekit.errors import ConfigurationError, DiskFull
-from exposurekit.service.storage.backends import orphaned_log
 from exposurekit.service.storage.database_faults import explain
 from exposurekit.system.atomic_files import NO_SPACE
+from exposurekit.system.sqlite_log import orphaned_log
 from exposurekit.text.sanitize import plain
 
 DRAFT_SUFFIX = ".partial"

@@ -156,6 +156,20 @@ def test_a_moved_file_is_not_written_again(inbox, tmp_path):
     assert inbox.identity != before
 
 
+def test_a_log_without_its_inbox_is_left_alone(inbox, tmp_path):
+    """A new file would delete the log, and with it deliveries that were acknowledged."""
+    inbox.put("msg_1", b"{}")
+    file, log = tmp_path / "inbox.db", tmp_path / "inbox.db-wal"
+    before = log.read_bytes()
+    file.rename(tmp_path / "moved.db")
+    for store in (inbox, InboxStore(file)):
+        with pytest.raises(ConfigurationError, match="the inbox is missing or empty, but the log beside it"):
+            store.put("msg_2", b"{}")
+    assert (file.exists(), log.read_bytes()) == (False, before)
+    (tmp_path / "moved.db").rename(file)
+    assert [message.webhook_id for message in inbox.unprocessed()] == ["msg_1"]
+
+
 @pytest.mark.parametrize("content", [b"not a database, but sixteen bytes and more", None])
 def test_another_or_unusable_file_is_an_error(tmp_path, content):
     file = tmp_path / "other.db"
