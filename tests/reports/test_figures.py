@@ -1001,16 +1001,23 @@ def test_without_history_the_age_of_requests_is_not_known():
     assert finding == "1 of 1 listing found is still open: 1 is pending removal (for how long is not known)."
 
 
-@pytest.mark.parametrize("status", [None, "removed"])
+@pytest.fixture(scope="module", params=[None, "removed"])
+def nothing_open(request, tmp_path_factory):
+    """An exposure and a history of two people, of whom one is on a page, and has no listing, or a removed one."""
+    records = [] if request.param is None else [a_record(1, request.param)]
+    service = Service({1: Person(records, [a_link("https://choir.example/members")]), 2: Person([])})
+    directory = tmp_path_factory.mktemp("nothing_open")
+    with seen_through(service) as exposure, History(directory / "history", clock=Clock()) as history:
+        history.collect(exposure, progress=False)
+        yield exposure, history.pinned()
+
+
 @pytest.mark.parametrize(
     "options", [{}, {"user": 1}, {"kind": "sites"}, {"share_safe": True}, {"since": DAWN}]
 )
-def test_web_pages_are_reported_where_no_listing_is_open(status, options, tmp_path):
-    records = [] if status is None else [a_record(1, status)]
-    service = Service({1: Person(records, [a_link("https://choir.example/members")]), 2: Person([])})
-    with seen_through(service) as exposure, History(tmp_path / "history", clock=Clock()) as history:
-        history.collect(exposure, progress=False)
-        report = ek.report(history, exposure=exposure, **options)
+def test_web_pages_are_reported_where_no_listing_is_open(nothing_open, options):
+    exposure, history = nothing_open
+    report = ek.report(history, exposure=exposure, **options)
     assert report.finding
     if not options:
         assert report.table("score")["pages"].tolist() == [1]
