@@ -69,6 +69,7 @@ ON_POSTGRESQL = (
     ),
     *(
         "service/test_audit",
+        "service/test_person_export",
         "service/test_worker",
         "service/api/test_reference_model",
         "service/api/test_metrics",

@@ -157,6 +157,37 @@ def service_backup(*, file: Path, database: ServiceDatabase, as_json: bool) -> N
     )
 
 
+@service.command("copy")
+@click.option(
+    "--to",
+    "target",
+    metavar="URL",
+    required=True,
+    help="The database to copy to, which must be empty: postgresql+psycopg:// and its address, or sqlite:///FILE.",
+)
+@service_options
+@json_option
+def service_copy(*, target: str, database: ServiceDatabase, as_json: bool) -> None:
+    """Copy the database to an empty one, such as from SQLite to PostgreSQL.
+
+    Stop serve and every worker first: what happens later is not in the copy. It is made in one transaction, complete or not
+    at all; both databases have the same key, ids stay the same, and the number of rows of each table is compared. The
+    audit log of the copy records it.
+
+    Example: exposurekit service copy --to postgresql+psycopg://exposure@db/exposure
+    """
+    rows = database.copy_to(target, _progress())
+    if as_json:
+        output.print_json({"rows": rows})
+        return
+    click.echo(f"Copied {pluralize(rows, 'row')} of all tables, with the same key.")
+    click.echo(
+        "Check the copy with exposurekit service check --database URL, and never start the service on the old one again: it "
+        "would send opt-outs twice.",
+        err=True,
+    )
+
+
 def _progress() -> Callable[[float], None]:
     """Return what prints the progress of something that takes long, every few seconds."""
     next_at = time.monotonic() + PROGRESS_EVERY_S

@@ -74,6 +74,24 @@ class ServiceDatabase:
 
         return _run_opened(self.unopened(), erase)
 
+    def copy_to(self, url: str, on_progress: Callable[[float], object]) -> int:
+        """Copy every row to an empty database with the same key. Return how many rows."""
+        from exposurekit.service import audit, database_copy
+
+        source = self.unopened()
+        target = ServiceDatabase(url, self.key_file).unopened(create=True)
+
+        async def copy(opened: Any) -> int:
+            try:
+                await target.open(writable=True)
+                return await database_copy.copy(
+                    opened, target, actor=audit.operator(), on_progress=on_progress
+                )
+            finally:
+                await target.close()
+
+        return _run_opened(source, copy)
+
 
 def no_database(url: str) -> tuple[str, str]:
     """Say that there is no SQLite file or an empty one, with its path as the user typed it, and what to do."""

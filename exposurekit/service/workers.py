@@ -11,7 +11,7 @@ from exposurekit.service.storage.tables import service_metadata
 NOTE_EVERY_S = 60.0
 RUNS_WITHIN = timedelta(seconds=150)  # of the last note; then two are missing
 _FORGET_AFTER = timedelta(days=7)
-_PREFIX = "worker: "  # and its id: a row of the metadata
+PREFIX = "worker: "  # and its id: a row of the metadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Workers:
 
 async def note(session: Session, worker_id: str) -> bool:
     """Note that a worker runs. Return whether it did not yet."""
-    name, now = f"{_PREFIX}{worker_id}", session.clock.now()
+    name, now = f"{PREFIX}{worker_id}", session.clock.now()
     value = {"value": now.isoformat()}
     noted = update(service_metadata).where(service_metadata.c.name == name).values(**value)
     is_new = not await session.run(noted)
@@ -38,7 +38,7 @@ async def note(session: Session, worker_id: str) -> bool:
 
 async def forget(session: Session, worker_id: str) -> None:
     """Note that a worker has ended."""
-    await _forget(session, f"{_PREFIX}{worker_id}")
+    await _forget(session, f"{PREFIX}{worker_id}")
 
 
 async def count(session: Session) -> Workers:
@@ -52,5 +52,5 @@ async def _forget(session: Session, name: str) -> None:
 
 
 async def _last_notes(session: Session) -> dict[str, datetime]:
-    rows = await session.all(select(service_metadata).where(service_metadata.c.name.startswith(_PREFIX)))
+    rows = await session.all(select(service_metadata).where(service_metadata.c.name.startswith(PREFIX)))
     return {row.name: datetime.fromisoformat(row.value) for row in rows}

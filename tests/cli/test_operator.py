@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from sqlalchemy import select, update
 from support import postgres
-from support.services import JANE, LISTING, PAGE, SITE
+from support.services import JANE, LISTING, PAGE, SITE, stored_in, url_of
 from support.shell import Operator, Shell, error_of
 from support.site_definitions import site_definition
 
@@ -487,6 +487,42 @@ def test_people_of_a_removed_integrator_are_deleted_after_confirmation(file_oper
     assert ok(operator.here(*words)) == "Removed acme and 0 users.\n"
     run = operator.here("integrator", "remove", "nobody", "--with-users")
     assert (run.returncode, "no integrator has the name nobody" in run.stderr) == (1, True)
+
+
+def test_a_database_moves_to_postgresql_and_back(file_operator, tmp_path):
+    operator = file_operator
+    user_id = jane(operator)
+    with stored_in("postgresql"):
+        copy, back = url_of(tmp_path), f"sqlite:///{tmp_path / 'back.db'}"
+        run = operator.here("service", "copy", "--to", copy)
+        assert re.fullmatch(r"Copied \d+ rows of all tables, with the same key\.\n", ok(run))
+        assert "never start the service on the old one again" in run.stderr
+        assert "None is damaged" in ok(operator.here("service", "check", "--database", copy))
+        rows = json_output(operator.here("service", "copy", "--database", copy, "--to", back, "--json"))
+        assert rows["rows"] > 5
+    [person] = json_output(operator.here("users", "list", "--database", back, "--json"))
+    assert (person["user_id"], person["integrator"]) == (user_id, "acme")
+    entries = json_output(operator.here("service", "audit", "show", "--database", back, "--json"))["entries"]
+    assert [one["command"] for one in entries] == ["service copy", "service check", "service copy"]
+    assert ok(operator.here("service", "audit", "verify", "--database", back)).startswith("3 entries match")
+
+
+def test_a_copy_needs_a_database_and_an_empty_target(file_operator):
+    operator = file_operator
+    target = f"sqlite:///{operator.directory / 'copy.db'}"
+    words = ("service", "copy", "--to", target)
+    assert "there is no database" in error_of(operator.here(*words))
+    assert not (operator.directory / "copy.db").exists()
+    jane(operator)
+    operator.work(lambda work: workers.note(work, "running"))
+    assert "a worker runs on the database" in error_of(operator.here(*words))
+    operator.work(lambda work: workers.forget(work, "running"))
+    ok(operator.here(*words))
+    assert "the target contains data" in error_of(operator.here(*words))
+    same = operator.here("service", "copy", "--to", operator.url)
+    assert "the target contains data" in error_of(same)
+    away = operator.here("service", "copy", "--to", "postgresql+psycopg://jo:s3cret@127.0.0.1:9/exposure")
+    assert (away.returncode, "cannot be opened" in away.stderr, "s3cret" in away.stderr) == (1, True, False)
 
 
 def test_a_persons_data_is_exported_to_a_private_file(operator):
