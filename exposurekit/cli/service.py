@@ -38,7 +38,7 @@ def _parse_hash(text: str) -> str:
 
 @click.group(cls=Group)
 def service() -> None:
-    """Show state and audit log, check and back up the database."""
+    """Show state and audit log; check, back up, copy the database."""
 
 
 @service.command("status")

@@ -38,7 +38,7 @@ _user_argument = click.argument("user_id", metavar="ID", type=ID)
 
 @click.group(cls=Group)
 def users() -> None:
-    """Manage people: list, consent, scans, opt-outs, purge."""
+    """Manage people: list, consent, scans, opt-outs, export, purge."""
 
 
 @users.command("list")
@@ -552,23 +552,45 @@ def users_failed(
     click.echo(f"Opt-outs reported as failed: {len(ids):,}.")
 
 
+_RECORD_COLUMNS = (
+    *("id", "site", "status", "opt_out_sent_at", "absences", "next_check_at"),
+    *("name", "age", "locations", "href", "reference_id"),
+)
+
+
 @users.command("records")
 @_user_argument
+@sites_option
 @service_options
 @json_option
-def users_records(*, user_id: int, database: ServiceDatabase, as_json: bool) -> None:
-    """List a person's records: the listings found, and their status.
+def users_records(
+    *, user_id: int, sites_directory: Path | None, database: ServiceDatabase, as_json: bool
+) -> None:
+    """List a person's records and what their removal waits for.
 
-    The output contains personal data: names, ages, places.
+    An absence counts at most once in verification.every_days of the site's definition, first at "next check at"; the
+    definition also states how many in a row confirm the removal. The output contains personal data: names, ages, places.
 
-    Example: exposurekit users records 7
+    Example: exposurekit users records 7 --sites ./sites
     """
-    from exposurekit.service.findings import findings
+    from exposurekit.service.findings import findings, removals
 
-    names = ("id", "site", "status", "name", "age", "locations", "href", "reference_id")
-    listed = _read_of(database, user_id, lambda db: findings.list_records(db, user_id))
-    records = [one["record"] for one in listed]
-    rows = records if as_json else [{name: one[name] for name in names} for one in records]
+    async def read(db: Any) -> tuple[list[dict[str, Any]], dict[int, removals.RemovalProgress]]:
+        return await findings.list_records(db, user_id), await removals.progress(db, user_id)
+
+    definitions = session.usable_definitions(sites_directory)[0]
+    listed, progress = _read_of(database, user_id, read)
+    rows = []
+    for record in (one["record"] for one in listed):
+        done, site = progress[record["id"]], definitions.get(record["site"])
+        needed = None if site is None else site.verification.confirmations
+        times = output.fields(done, "opt_out_sent_at", "next_check_at")
+        if as_json:
+            rows.append(record | times | {"absences": done.absences, "confirmations": needed})
+        else:
+            absences = str(done.absences) if needed is None else f"{done.absences} of {needed}"
+            row = record | times | {"absences": absences}
+            rows.append({name: row[name] for name in _RECORD_COLUMNS})
     output.print_rows(rows, as_json=as_json, none="No records.")
 
 

@@ -5,7 +5,9 @@ import re
 import sqlite3
 import stat
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import psycopg
@@ -20,7 +22,7 @@ from exposurekit.contract.inputs import AddressItem
 from exposurekit.service import jobs, workers
 from exposurekit.service.accounts import consent, integrators, users
 from exposurekit.service.clock import FrozenClock
-from exposurekit.service.findings import candidates, findings
+from exposurekit.service.findings import candidates, findings, removals
 from exposurekit.service.models import Site
 from exposurekit.service.sites import statistics
 from exposurekit.service.storage import leases, tables
@@ -487,6 +489,39 @@ def test_people_of_a_removed_integrator_are_deleted_after_confirmation(file_oper
     assert ok(operator.here(*words)) == "Removed acme and 0 users.\n"
     run = operator.here("integrator", "remove", "nobody", "--with-users")
     assert (run.returncode, "no integrator has the name nobody" in run.stderr) == (1, True)
+
+
+def test_records_say_what_a_removal_waits_for(operator):
+    user_id = jane(operator)
+    listings = [replace(LISTING, reference_id=name) for name in ("new", "sent", "gone")]
+    site = Site(name="Seekfolk")
+    ids = [
+        operator.work(lambda work, one=one: findings.discover_record(work, user_id, one, site))
+        for one in listings
+    ]
+    sent_at, check_at = (datetime(2026, 1, day, 3, 4, 5, tzinfo=UTC) for day in (2, 5))
+    clock = FrozenClock(sent_at)
+    for record_id in ids[1:]:
+        step = partial(removals.submit_removal, record_id=record_id, site=site, next_scan_at=check_at)
+        operator.work(step, clock=clock)
+    step = partial(removals.verify_removal, record_id=ids[1], site=site, absent=True, next_scan_at=check_at)
+    operator.work(step, clock=clock)
+    for _ in range(2):
+        operator.work(partial(removals.verify_removal, record_id=ids[2], site=site, absent=True), clock=clock)
+    (operator.directory / "seekfolk.yaml").write_text(site_definition(verification="{confirmations: 3}"))
+    rows = json_output(operator.here("users", "records", str(user_id), "--sites", ".", "--json"))
+    names = ("status", "opt_out_sent_at", "absences", "confirmations", "next_check_at")
+    times = sent_at.isoformat(), check_at.isoformat()
+    assert [tuple(row[name] for name in names) for row in rows] == [
+        ("discovered", None, 0, 3, None),
+        ("pending removal", times[0], 1, 3, times[1]),
+        ("removed", times[0], 2, 3, None),
+    ]
+    _, _, pending, _ = ok(operator.here("users", "records", str(user_id), "--sites", ".")).splitlines()
+    assert "  pending removal  2026-01-02T03:04:05Z  1 of 3    2026-01-05T03:04:05Z  " in pending
+    heads, _, pending, _ = ok(operator.here("users", "records", str(user_id))).splitlines()
+    assert "opt out sent at       absences  next check at" in heads
+    assert "2026-01-02T03:04:05Z  1         2026-01-05T03:04:05Z" in pending
 
 
 def test_a_database_moves_to_postgresql_and_back(file_operator, tmp_path):

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import and_, bindparam, select, update
+from sqlalchemy import and_, bindparam, func, select, update
 
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import ExposureError
@@ -25,10 +25,20 @@ from exposurekit.service.findings import alerts
 from exposurekit.service.findings.alerts import Event
 from exposurekit.service.models import Site, record_resource
 from exposurekit.service.storage.database import Session
-from exposurekit.service.storage.tables import records
+from exposurekit.service.storage.tables import Instant, records
+from exposurekit.service.storage.tables import alerts as alert_rows
 
 CONFIRMING_ABSENCES = 2  # in a row confirm a removal, unless a site requires more
 _LISTED = frozenset({DISCOVERED, PENDING_REMOVAL})
+
+
+@dataclass(frozen=True, slots=True)
+class RemovalProgress:
+    """How far the removal of a record is."""
+
+    opt_out_sent_at: datetime | None  # the last one; None: none was sent
+    absences: int  # in a row that count
+    next_check_at: datetime | None  # when an absence counts next; None: nothing is scheduled
 
 
 class WrongStatus(ExposureError):
@@ -37,6 +47,19 @@ class WrongStatus(ExposureError):
 
 class NoSuchRecord(ExposureError):
     """No record on that site has this id."""
+
+
+async def progress(session: Session, user_id: int) -> dict[int, RemovalProgress]:
+    """Return how far the removals of a user's records are, by record."""
+    rows = await session.all(_PROGRESS, {"user_id": user_id})
+    return {
+        row.id: RemovalProgress(
+            row.opt_out_sent_at,
+            row.absences,
+            row.due_at if row.status == PENDING_REMOVAL or row.absences else None,
+        )
+        for row in rows
+    }
 
 
 async def submit_removal(
@@ -105,6 +128,13 @@ _is_record = records.c.id == bindparam("record_id")
 _OWNER = select(records.c.user_id).where(_is_record, records.c.site == bindparam("site"))
 _RECORD = select(records).where(_is_record)
 _CHANGE = update(records).where(_is_record)
+_sent_at = select(func.max(alert_rows.c.created_at, type_=Instant)).where(
+    alert_rows.c.record_id == records.c.id, alert_rows.c.kind == Event.OPT_OUT_SUBMITTED.value
+)
+_PROGRESS = select(
+    *(records.c.id, records.c.status, records.c.absences, records.c.due_at),
+    _sent_at.scalar_subquery().label("opt_out_sent_at"),
+).where(records.c.user_id == bindparam("user_id"))
 
 
 @dataclass(frozen=True, slots=True)
