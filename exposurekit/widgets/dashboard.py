@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
+from difflib import get_close_matches
 from typing import Any
 
 import pandas as pd
@@ -31,6 +32,7 @@ from exposurekit.widgets.slider import Slider
 from exposurekit.widgets.tabs import Tabs
 from exposurekit.widgets.textbox import TextBox
 
+_QUESTION_MAX = 100  # characters: a longer word is not a misspelling
 _BY_USER = "by_user"  # the question whose bars are people
 _USER = re.compile(r"\buser (\d+)\b")
 _SINCE_DAYS = (7, 30, 90)
@@ -194,8 +196,11 @@ class Dashboard(Panel):
         >>> dashboard = ek.widgets.Dashboard(exposure, history)
         >>> dashboard.ask("relistings")
         """
-        if needed := needed_for(question, self._scope.exposure, self._scope.history):
-            raise InvalidArgument(f"{question} needs {needed}: Dashboard(exposure, history)")
+        if question not in self._available:
+            # A misspelt name may be that of a question which this dashboard does not offer.
+            for nearest in get_close_matches(str(question)[:_QUESTION_MAX], QUESTIONS, 1):
+                if needed := needed_for(nearest, self._scope.exposure, self._scope.history):
+                    raise InvalidArgument(f"{nearest} needs {needed}: Dashboard(exposure, history)")
         InvalidArgument.check("question", question, self._available)
         previous, self.question = self.question, question
         try:

@@ -50,6 +50,12 @@ _NUMBERS = (
 _WITH_ZONE = "timestamp with time zone"
 _PATTERN_SIGNS = re.compile("[%_!]")  # of ILIKE, and the sign that escapes them
 _DELTA_LOG = "_delta_log"  # the directory of a Delta table that says which of its rows are current
+_READ_WITH = {  # what of pandas reads other files
+    ".csv": "read_csv",
+    ".tsv": "read_table",
+    ".xlsx": "read_excel",
+    ".json": "read_json",
+}
 _PLAIN_NAME = re.compile("[a-z_][a-z0-9_]*")
 
 
@@ -80,13 +86,15 @@ class SqlTable:
 
         Raises:
             NotFound: There is no such file.
-            InvalidArgument: The files belong to a Delta table, as those of a history do, or a file is damaged.
+            InvalidArgument: The files belong to a Delta table, as those of a history do, or a file is damaged, or of another kind.
         """
         root = Path(path)
         if _is_of_delta(root):
             raise InvalidArgument(
                 "These files belong to a Delta table or a history, and also contain deleted and replaced rows: pass a table of the history, such as ek.History(path).records()"
             )
+        if root.is_file() and (read := _READ_WITH.get(root.suffix.lower())):
+            raise InvalidArgument(f"Only Parquet files are opened by path: pass pd.{read}(path)")
         files = [root] if root.is_file() else sorted(root.rglob("*.parquet"))
         if not files:
             raise NotFound(

@@ -385,8 +385,11 @@ def test_only_a_site_without_listings_is_counted_without_a_warning(dated):
 
 
 def test_a_question_of_a_history_says_that_it_needs_one(exposure):
-    with pytest.raises(InvalidArgument, match="relistings needs a history"):
-        Dashboard(exposure).ask("relistings")
+    for typed in ("relistings", "relisting"):
+        with pytest.raises(InvalidArgument, match="relistings needs a history"):
+            Dashboard(exposure).ask(typed)
+    with pytest.raises(InvalidArgument, match=r"question is one of: .*; did you mean by_state\?"):
+        Dashboard(exposure).ask("by_stat")
 
 
 def test_wrong_selections_raise_errors_and_change_nothing(dated, dashboards):

@@ -331,10 +331,12 @@ def test_wrong_columns_and_values_raise_error(kind, choice, message, file, conne
 
 
 def test_wrong_paths_raise_error(tmp_path):
-    (tmp_path / "text.parquet").write_text("Odalys Fennimoor")
+    for name in ("text.parquet", "text.csv"):
+        (tmp_path / name).write_text("Odalys Fennimoor")
     for path, error, message in (
         (tmp_path / "none.parquet", NotFound, "No Parquet file there"),
         (tmp_path / "text.parquet", InvalidArgument, "DuckDB cannot read this table"),
+        (tmp_path / "text.csv", InvalidArgument, r"opened by path: pass pd\.read_csv\(path\)"),
     ):
         with pytest.raises(error, match=message) as raised:
             Explorer(path)
