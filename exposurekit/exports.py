@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import icalendar
 import pandas as pd
@@ -140,16 +140,29 @@ def export(
 
 
 def write_table(
-    table: pd.DataFrame, file: Path, *, name: str, include_personal: bool, source: Exposure | History | None
+    table: pd.DataFrame,
+    file: Path,
+    *,
+    name: str,
+    include_personal: bool,
+    source: Exposure | History | None,
+    stream: BinaryIO | None = None,
 ) -> pd.DataFrame:
-    """Write a table to a file, as `export` does, and return what was written.
+    """Write a table to a file, as `export` does, or to a stream in the format of that file, and return what was written.
 
     `name` is that of its sheet in a workbook.
     """
     encode = _encoder(file, _TABLES, "a table")
     written = table if include_personal else _harmless(table, source)
-    write_output(file, encode(written, _about(written, source if include_personal else None), name))
+    _write(encode(written, _about(written, source, is_named=include_personal), name), file, stream)
     return written
+
+
+def _write(content: bytes, file: Path, stream: BinaryIO | None) -> None:
+    if stream is None:
+        write_output(file, content)
+    else:
+        stream.write(content)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +189,9 @@ def write_queue(
     user: int | str | None,
     include_personal: bool,
     exposure: Exposure | None,
+    stream: BinaryIO | None = None,
 ) -> WrittenQueue:
-    """Write the manual work to a file, as `export` does."""
+    """Write the manual work to a file, as `export` does, or to a stream in the format of that file."""
     encode_queue = _encoder(file, _QUEUES, "the manual work")
     origin = ReportSource(
         what,
@@ -194,7 +208,7 @@ def write_queue(
         sites = () if data.sharing is None else data.sharing.sites
         lines = re.sub(r"\r\n[ \t]", "", text).splitlines()
         leak_check.check_texts(lines, origin.exposure, origin.history, public_names=sites)
-    write_output(file, content)
+    _write(content, file, stream)
     n_tasks = sum(len(one.tasks) for one in queue)
     return WrittenQueue(n_tasks, omitted_kinds, is_noted=encode_queue is not _queue_csv)
 
@@ -225,12 +239,14 @@ def _encoder(file: Path, encoders: Mapping[str, Callable[..., bytes]], subject: 
 # --- tables -----------------------------------------------------------------------------------------------
 
 
-def _about(table: pd.DataFrame, source: Exposure | History | None) -> dict[str, str]:
-    """What the second sheet of a workbook says: the source, if it may be named, and the size."""
+def _about(table: pd.DataFrame, source: Exposure | History | None, *, is_named: bool) -> dict[str, str]:
+    """What the second sheet of a workbook says: the source, if it may be named, its time, and the size."""
     about = {"rows": f"{len(table):,}", "made with": f"{_PRODUCER} {exposurekit.__version__}"}
     if source is not None:
         with contextlib.suppress(NotFound):  # an empty history
-            about = {"source": source.provenance} | about
+            as_of = source.as_of if isinstance(source, Exposure) else source.last_run().finished_at
+            named = {"source": source.provenance} if is_named else {}
+            about = named | {"as of": f"{as_of:%Y-%m-%d %H:%M} UTC"} | about
     return about
 
 

@@ -26,7 +26,7 @@ from support.hostile_texts import PAYLOADS
 from support.shared_worlds import a_world, leaked_values
 
 import exposurekit as ek
-from exposurekit import frames
+from exposurekit import exports, frames
 from exposurekit.analysis.manual_tasks import NO_VALUES
 from exposurekit.analysis.step_requirements import MAILBOX
 from exposurekit.errors import ConfigurationError, DiskFull, InvalidArgument, Leak
@@ -220,6 +220,15 @@ def test_a_sheet_has_the_name_of_its_table(exposure, personal):
     assert sheet_name(exposure.records(), "records.xlsx") == ["records", "about"]
     assert sheet_name(exposure.records(), "Jo Doe's: all.xlsx") == ["table", "about"]
     assert sheet_name(exposure, "monday.xlsx") == ["manual work", "about"]
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+def test_a_workbook_says_as_of_when_it_is(exposure, tmp_path, is_named):
+    file = tmp_path / "records.xlsx"
+    exports.write_table(exposure.records(), file, name="records", include_personal=is_named, source=exposure)
+    about = {*sheet(file)[1]}
+    assert {"as of", f"{exposure.as_of:%Y-%m-%d %H:%M} UTC"} <= about
+    assert (exposure.provenance in about) == is_named
 
 
 def test_formulas_are_text_in_a_spreadsheet(personal):

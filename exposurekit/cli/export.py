@@ -1,5 +1,6 @@
 """`exposurekit export`: write tables and the manual work to files."""
 
+import io
 import warnings
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ from exposurekit.cli.options import ID, When, check_writable, history_option
 from exposurekit.cli.output import label_of
 from exposurekit.errors import ConfigurationError, suggestion
 from exposurekit.questions import QUESTIONS
+from exposurekit.text.sanitize import printable
 
 QUEUE = "queue"
 _SYNONYMS = {"listings": "records", "pages": "links"}  # words of the manuals
+_STDOUT = "-"
 _QUEUE_ONLY = (".md", ".ics")  # formats of the queue alone
 _WITH_FORM_VALUES = ("work_queue", "plan", "steps")  # whose order or texts depend on what people have on file
 _STORED = ("records", "links", "alerts", "steps", "runs", "people")  # tables of a history
@@ -61,7 +64,7 @@ def _listed(*, live: bool) -> str:
 
 _HELP = f"""Write a table or the manual work to a file for other programs.
 
-    A table becomes .csv, .xlsx or .parquet; "queue", the manual work as a list, becomes .md, .ics, .xlsx or .csv.
+    A table becomes .csv, .xlsx or .parquet, or CSV on standard output with --out -; "queue", the manual work as a list, becomes .md, .ics, .xlsx or .csv.
 
     Tables from the history: {_listed(live=False)}. Loaded from the service now: {_listed(live=True)}.
 
@@ -80,7 +83,7 @@ _HELP = f"""Write a table or the manual work to a file for other programs.
     "--out",
     required=True,
     type=click.Path(path_type=Path),
-    help="The file to write; its extension selects the format.",
+    help="The file to write; its extension selects the format. - writes CSV to standard output.",
 )
 @click.option("--user", type=ID, help="With queue: only the work for this person.")
 @click.option("--site", "sites", multiple=True, help="Only rows of this site; repeat for several.")
@@ -121,21 +124,30 @@ def export(
     options: dict[str, Any] = _history_options(table, since)
     if sites and question is not None and "site" in question.options:
         options["site"], sites = sites, ()
-    check_writable(out)
-    omission = ""
+    stream = io.BytesIO() if str(out) == _STDOUT else None
+    if stream is None:
+        check_writable(out)
+    file, omission = (out if stream is None else Path("stdout.csv")), ""
     if table in _LOADED or (question is not None and question.needs_exposure):
         exposure = exposurekit.connect()
         content: Any = exposure[table] if question is None else question.answer(exposure.__getitem__)
         content = _selected(table, content, site=sites, status=statuses)
         content = _with_people(table, content, exposure) if live else content
-        exports.write_table(content, out, name=table, include_personal=include_personal, source=exposure)
+        exports.write_table(
+            content, file, name=table, include_personal=include_personal, source=exposure, stream=stream
+        )
         lacks_names = False
     else:
         with existing_history(history) as opened:
             source: Any = exposurekit.connect() if live else None
             if table == QUEUE:
                 written = exports.write_queue(
-                    opened, out, user=user, include_personal=include_personal, exposure=source
+                    opened,
+                    file,
+                    user=user,
+                    include_personal=include_personal,
+                    exposure=source,
+                    stream=stream,
                 )
                 omission = written.omission("add --personal")
             else:
@@ -146,11 +158,22 @@ def export(
                 if live and table not in _WITH_FORM_VALUES:
                     content = _with_people(table, content, source)
                 exports.write_table(
-                    content, out, name=table, include_personal=include_personal, source=opened
+                    content,
+                    file,
+                    name=table,
+                    include_personal=include_personal,
+                    source=opened,
+                    stream=stream,
                 )
             lacks_names = table == QUEUE and include_personal and not live and _has_work(opened, user)
     note = "" if include_personal else " Nothing personal is in it; --personal writes everything."
-    click.echo(f"Wrote {label_of(out)}, {out.stat().st_size:,} bytes.{f' {omission}' if omission else note}")
+    if stream is None:
+        size = f"{out.stat().st_size:,} bytes"
+        click.echo(f"Wrote {label_of(out)}, {size}.{f' {omission}' if omission else note}")
+    else:
+        click.echo(printable(stream.getvalue().decode()), nl=False)
+        if omission:
+            click.echo(omission, err=True)
     if lacks_names:
         click.echo(missing_names_hint(history), err=True)
 

@@ -99,6 +99,15 @@ def plain(text: object) -> str:
     return _CONTROL.sub("", re.sub("[\n\u2028\u2029]", " ", str(text)))
 
 
+def printable(text: str) -> str:
+    r"""Return text for a terminal: its lines, without control and direction-changing characters.
+
+    >>> printable("a\x1b[31mb\nc")
+    'a[31mb\nc'
+    """
+    return _CONTROL.sub("", text)
+
+
 def escape_chat(text: object) -> str:
     r"""Escape text for chats and mails: one line without mentions, links or formatting.
 

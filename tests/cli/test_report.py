@@ -173,6 +173,15 @@ def test_open_listings_are_exported_with_the_names_on_file(shell, tmp_path):
     assert not [one for one in kit.PERSONAL if one in text]
 
 
+@pytest.mark.parametrize("table", ["records", "by_site", "queue"])
+def test_a_table_is_written_to_standard_output_as_csv(shell, tmp_path, table):
+    assert shell.here("export", table, "--personal", "--out", "t.csv").returncode == 0
+    run = shell.here("export", table, "--personal", "--out", "-")
+    assert (run.returncode, run.stdout) == (0, (tmp_path / "t.csv").read_text())
+    assert run.stdout.splitlines()[1:]
+    assert not (tmp_path / "-").exists()
+
+
 @pytest.mark.parametrize("words", [("report", "--out", "t.html"), ("open",)])
 def test_one_person_and_changes_exclude_each_other(shell, words):
     run = shell.here(*words, "--user", "1", "--since", "7d")
