@@ -11,7 +11,10 @@ from exposurekit.analysis.work_queue import LISTING, PAGE, STARTED, TO_DO, VISIT
 from exposurekit.errors import InvalidArgument, MissingColumns
 
 PLAN_MINUTES = 30.0
-_FIRST_COLUMNS = ("person", "user_id", "site", "minutes", "minutes_until", "reason")
+_FIRST_COLUMNS = (  # the ten that a notebook displays before it leaves columns out
+    *("person", "user_id", "site", "minutes", "minutes_until", "reason"),
+    *("name", "url", "opt_out_procedure", "form_values"),
+)
 _TOLERANCE = 1e-9  # minutes; sums of floating-point numbers differ by less
 _SLACK = 1e-6  # the same of weights, which are whole numbers
 _PRICE_STEPS = 100
@@ -33,7 +36,8 @@ def plan(
 
     Returns:
         The chosen rows of ``queue`` in its order, and all its columns; first ``person``, if it is there, ``user_id``,
-        ``site``, ``minutes``, ``minutes_until`` and ``reason``. ``minutes`` (float64) has the steps of the alert
+        ``site``, ``minutes``, ``minutes_until`` and ``reason``, then what the work needs: ``name`` on the listing, ``url``,
+        ``opt_out_procedure`` (the steps) and ``form_values``. ``minutes`` (float64) has the steps of the alert
         and its part of the visit among the chosen ones, and ``minutes_until`` (float64) the sum up to and including the
         row. No rows if the time is too short for any alert.
 

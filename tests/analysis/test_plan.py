@@ -179,13 +179,17 @@ def test_a_history_plans_its_own_queue(tmp_path):
     with seen_through(Service(people)) as exposure, History(tmp_path / "history") as history:
         history.collect(exposure, progress=False)
         plan, queue = history.plan(minutes=30), history.work_queue()
-        assert plan.columns[:6].tolist() == [
+        assert plan.columns[:10].tolist() == [  # as many as a notebook displays before it leaves columns out
             "person",
             "user_id",
             "site",
             "minutes",
             "minutes_until",
             "reason",
+            "name",
+            "url",
+            "opt_out_procedure",
+            "form_values",
         ]
     assert (len(queue), len(plan)) == (
         6,
