@@ -348,7 +348,6 @@ IDEAS = {
     "contract.ticks_file": "the format of a file",
     "client.background": "a coroutine that runs beside a notebook's event loop",
     "client.log_filter": "removes secrets from the logs of other packages",
-    "analysis.relistings": "a question",
     "contract.opt_out_steps": "the steps of an alert",
     "history.content_hash": "what makes an item the same, or changed",
     "history.storage.checksums": "finds changed files",

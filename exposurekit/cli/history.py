@@ -123,7 +123,9 @@ def history() -> None:
 )
 @json_option
 def show(*, history: str, every: str, group_by: str | None, kind: str, as_json: bool) -> None:
-    """Show how many records had each status over time, from the first run that observed anybody.
+    """Show how many records had each status over time.
+
+    It begins with the first run that observed anybody.
 
     Example: exposurekit history show --every week
     """
