@@ -81,6 +81,13 @@ def test_a_chart_states_its_finding_and_its_numbers(name, figures):
     assert figure.layout.title.subtitle.text == "As of today"
 
 
+def test_another_figure_in_this_design_has_its_title_left():
+    ours = charts.by_site(TABLES["by_site"]()).layout.title
+    theirs = go.Figure(layout={"template": "exposurekit"}).layout.template.layout.title
+    assert (theirs.x, theirs.pad.l) == (ours.x, ours.pad.l) == (0, 16)
+    assert theirs.xanchor == "left"
+
+
 @each
 def test_texts_follow_the_theme_also_where_plotly_alone_draws(name, figures):
     """JupyterLab draws the MIME type alone: no one colour of text reads at 4.5:1 on white and on its dark."""
