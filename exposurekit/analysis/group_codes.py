@@ -28,7 +28,10 @@ def instants(at: "pd.Series[Any]") -> Instants:
 
 def instant(at: datetime) -> np.datetime64:
     """Convert one instant to UTC microseconds without a zone; a naive instant is UTC."""
-    timestamp = pd.Timestamp(at)
+    try:
+        timestamp = pd.Timestamp(at)
+    except (ValueError, TypeError):
+        raise InvalidArgument("the instant must be a datetime, or a text such as 2026-03-20T12:00Z") from None
     naive = timestamp if timestamp.tz is None else timestamp.tz_convert(None)
     converted: np.datetime64 = naive.to_datetime64().astype("datetime64[us]")
     return converted

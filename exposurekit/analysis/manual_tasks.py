@@ -18,7 +18,7 @@ import pandas as pd
 from exposurekit.analysis.blockers import FIELD_ALIASES
 from exposurekit.analysis.step_requirements import age_warning, name_warning, page_warnings
 from exposurekit.contract.inputs import ADDRESS_FIELDS
-from exposurekit.errors import MissingColumns
+from exposurekit.errors import InvalidArgument, MissingColumns
 from exposurekit.frames import LISTS_DTYPE, TEXT_DTYPE
 from exposurekit.frames.arrow import lists_of, take
 from exposurekit.text.formatting import is_missing
@@ -295,6 +295,8 @@ def with_names(table: pd.DataFrame, users: pd.DataFrame) -> pd.DataFrame:
         return named.set_index("user_id")
     MissingColumns.check("with_people", table, ("user_id",))
     names = {int(row["user_id"]): _full_name(row) for row in _dicts(users)}
+    if "person" in table and pd.api.types.is_numeric_dtype(table["person"]):
+        raise InvalidArgument("the column person has numbers, not names: rename it first")
     named = table.drop(columns="person", errors="ignore")
     person = named["user_id"].map(pd.Series(names, dtype=TEXT_DTYPE)).astype(TEXT_DTYPE)
     named.insert([*named.columns].index("user_id") + 1, "person", person)

@@ -289,11 +289,12 @@ def _summary(table: pd.DataFrame, by: str, groups: str) -> str:
     counts = ", ".join(f"{int(table[name].sum()):,} {name}" for name in _STATUS_COLUMNS if table[name].any())
     single = _single_groups(table)
     most = f" Most open: {_first_three(single[single[OPEN] > 0], by)}." if single[OPEN].any() else ""
-    n_groups = f"{len(single):,} {groups}{' and others' if len(single) < len(table) else ''}"
+    one = "site" if groups == "sites" else "person"
+    n_groups = f"{pluralize(len(single), one, groups)}{' and others' if len(single) < len(table) else ''}"
     unlisted = _unlisted(table)
     no_longer = f" No longer listed: {', '.join(unlisted)}." if unlisted else ""
     total = int(table["total"].sum())
-    listings = f"{total:,} listings {'on' if groups == 'sites' else 'of'} {n_groups}"
+    listings = f"{pluralize(total, 'listing')} {'on' if groups == 'sites' else 'of'} {n_groups}"
     return f"{listings}{f': {counts}' if counts else ''}.{no_longer}{most}"
 
 
@@ -329,10 +330,11 @@ def _finding(table: pd.DataFrame, by: str) -> str:
             f"{n_open:,} of {pluralize(whole[OPEN], 'open listing')} {'is' if n_open == 1 else 'are'}{these}"
         )
     single = _single_groups(table)
-    if not single[OPEN].any():
+    if not single[OPEN].any() or (is_part and len(single) == 1):
         return total
     names, groups = [short(name) for name in single[by]], "sites" if by == "site" else "people"
-    return f"{total}; {leaders(names, single[OPEN].tolist(), groups, 'open listings')}"
+    most = leaders(names, single[OPEN].tolist(), groups, "open listings")
+    return f"{total}; {'of these, ' if is_part else ''}{most}"
 
 
 def _these(n: int, by: str) -> str:

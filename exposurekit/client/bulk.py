@@ -78,7 +78,7 @@ class Batch:
 
     @property
     def incomplete(self) -> dict[int, list[str]]:
-        """What could not be read of users' records, links and alerts, such as ``alerts (null)``; it may still exist."""
+        """What could not be read of users' records, links and alerts, such as ``alerts (null)``; the items may still exist."""
         lost = {
             user_id: sorted({f"{one.field} ({one.kind})" for one in deviations if _costs_finding(one)})
             for user_id, deviations in self.deviations.items()

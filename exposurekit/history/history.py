@@ -154,7 +154,7 @@ class History(Keyed):
             "History",
             facts | {"newest": run},
             note=f"as of {run.finished_at:%Y-%m-%d %H:%M} UTC",
-            figures={"runs": f"{run.seq:,}", "people": f"{self._n_people:,}"},
+            figures={"runs": f"{run.seq:,}", "people": f"{self._reader.n_registered():,}"},
             calls={
                 'history.diff("14d")': "what changed in two weeks, and why",
                 "ek.widgets.Dashboard(history=history)": "explore every day so far",
@@ -175,11 +175,7 @@ class History(Keyed):
         True
         """
         run = self.last_run()
-        return f"history of {run.seq:,} runs · as of {run.finished_at:%Y-%m-%d %H:%M} UTC · {self._n_people:,} people"
-
-    @property
-    def _n_people(self) -> int:
-        return int(self.people()["listed"].sum())
+        return f"history of {run.seq:,} runs · as of {run.finished_at:%Y-%m-%d %H:%M} UTC · {self._reader.n_registered():,} people"
 
     @property
     def path(self) -> str:

@@ -133,6 +133,9 @@ class HistoryQueries:
         Args:
             as_of: An instant, or a day (until its end, UTC); None: now.
 
+        Returns:
+            The columns of `analysis.by_user`; ``vanished`` and ``unknown`` if there are any.
+
         Raises:
             NotFound: Nothing was observed by then.
 

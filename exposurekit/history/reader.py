@@ -41,8 +41,9 @@ _REASONS = {
     "late": "newer data had arrived before this load",
 }
 _OBSERVATION_COLUMNS = ("first_seen_at", "changed_at", "not_before", "episode", "left_censored")
-# Arrow's own pool retains what it frees, and takes huge pages, which have to be cleared.
-_POOL = pa.jemalloc_memory_pool()
+# Arrow's default pool retains what it frees, and takes huge pages, which have to be cleared; the system's retains the gaps
+# between columns.
+_POOL = pa.jemalloc_memory_pool() if "jemalloc" in pa.supported_memory_backends() else pa.system_memory_pool()
 _P = ParamSpec("_P")
 _Answer = TypeVar("_Answer")
 
@@ -147,6 +148,11 @@ class HistoryReader:
         if not rows:
             raise EmptyHistory("This history is empty: call collect() first")
         return run_from_row(rows[0])
+
+    @cached_answer
+    def n_registered(self) -> int:
+        """Count the people who are registered now; one whom a single run did not list still is."""
+        return int(self.frame(sql.REGISTERED, ("people",))["n"].iloc[0])
 
     def people(self) -> pd.DataFrame:
         """List all people who were ever in a run: ``user_id``, ``listed``, ``last_complete_at`` (start of the last full load), ...

@@ -34,6 +34,7 @@ DELIVERIES = (
     f"SELECT * FROM deliveries WHERE {_INGESTED} ORDER BY seq, seen_at, user_id"  # a run has one of each user
 )
 PEOPLE = "SELECT * FROM people ORDER BY user_id"
+REGISTERED = "SELECT CAST(COUNT(*) AS BIGINT) AS n FROM people WHERE listed"
 # Who was listed at an instant, and since when; null if the first load of them failed. Parameters: `as_of`.
 WATCHED = """
 SELECT user_id, MIN(watched_from) AS watched_from FROM (

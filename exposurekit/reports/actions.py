@@ -11,7 +11,7 @@ from exposurekit.analysis.manual_tasks import missing_values
 from exposurekit.analysis.plan import PLAN_MINUTES
 from exposurekit.analysis.site_outcomes import in_vain, is_refusing
 from exposurekit.analysis.stalled_sites import STALLED_DAYS
-from exposurekit.analysis.step_requirements import document_request, requests_to_people
+from exposurekit.analysis.step_requirements import NAME_DIFFERS, document_request, requests_to_people
 from exposurekit.analysis.work_queue import DONE, UNABLE, VISIT_MINUTES
 from exposurekit.charts.theme import (
     format_duration,
@@ -35,8 +35,7 @@ _PLAN_NAMED = 10  # listings of the half hour whose people are named, if they ar
 _ACTIONS = 4  # to do now, and as many that have to wait
 _WITH_PENDING = ("by_site", "records", "changes")  # sections that tell of pending removals
 _NOT_OVERDUE = (
-    "until then, a removal takes no longer than is usual there (than 95% of the earlier ones; where these are few, "
-    f"{STALLED_DAYS} days)"
+    f"within the usual time until then (95% of earlier removals; {STALLED_DAYS} days where these are few)"
 )
 _TO_CHECK = "check that the required values are on file"
 
@@ -54,7 +53,7 @@ def _chances(data: ReportData, site: str | None) -> str:
     if not rows or data.runs is None:
         return ""
     if not rows[0]["requested"]:
-        return " (assumed: no request was seen there yet)"
+        return " (half is assumed: no request was seen there yet)"
     return f" (it {in_vain(rows[0])} so far)" if _refuses(data, site) else ""
 
 
@@ -268,8 +267,13 @@ def _pending_action(data: ReportData, keys: AbstractSet[str]) -> Action | None:
         when = enumerate_words(
             [f"{due:%Y-%m-%d} ({short(site)}, {of_site:,})" for site, due, of_site in rows]
         )
+    n_pending = int(is_pending.sum())
+    if n < n_pending:
+        what = f"{n:,} of {n_pending:,} pending removals {'is' if n == 1 else 'are'} within the usual time"
+    else:
+        what = "1 removal is pending" if n == 1 else f"{n:,} removals are pending"
     return Action(
-        "1 removal is pending" if n == 1 else f"{n:,} removals are pending",
+        what,
         f"Nothing to do before {when}: {_NOT_OVERDUE}.",
         key,
         "",
@@ -315,6 +319,11 @@ def _removal_action(
         )
         if is_ready or one != document
     ]
+    differing = sum(any(one.startswith(NAME_DIFFERS) for one in task.cautions) for task in removal.tasks)
+    if differing and data.user is not None:
+        names = "the name" if n == 1 else "one name" if differing == 1 else f"{differing:,} names"
+        differ = "differs" if differing == 1 else "differ"
+        before.append(f"check that this is the right person: {names} {differ}")
     notes = [f"before you begin, {enumerate_words(before)}"] if before else []
     is_blocked = bool(removal.tasks) and all(task.missing_values for task in removal.tasks)
     notes += [] if _can_begin(removal) or is_blocked else [f"reason to wait: {removal.reason}"]

@@ -175,7 +175,7 @@ def _not_verified(data: ReportData) -> str:
     vanished, unknown = (int((status == name).sum()) for name in (VANISHED, UNKNOWN))
     parts = [f"{vanished:,} vanished"] if vanished else []
     parts += [f"{unknown:,} {'is' if unknown == 1 else 'are'} unknown"] if unknown else []
-    return f" {' and '.join(parts)}, without a verified removal." if parts else ""
+    return f" {' and '.join(parts)} without a verified removal." if parts else ""
 
 
 def _without_work(data: ReportData, n: int) -> tuple[tuple[int, str, str], ...]:
@@ -191,8 +191,8 @@ def _without_work(data: ReportData, n: int) -> tuple[tuple[int, str, str], ...]:
     return (
         (done, "was done by hand and is not verified yet", "were done by hand and are not verified yet"),
         (unable, "was marked unable", "were marked unable"),
-        (theirs, "is somebody else's by its label", "are somebody else's by their labels"),
-        (others, "has no status that is known", "have no status that is known"),
+        (theirs, "is labelled as somebody else's", "are labelled as somebody else's"),
+        (others, "has an unknown status", "have an unknown status"),
         (n - done - unable - theirs - others, enumerate_words(waits, "or"), enumerate_words(wait, "or")),
     )
 
@@ -219,7 +219,12 @@ def _without_request(data: ReportData) -> str:
         return ""
     if not rest:
         return ", none of them with a request so far" if n > 1 else ", without a request so far" if n else ""
-    return f", {n:,} of them without a request so far" if n else ""
+    others = "the other" if rest == 1 else "the others"
+    return (
+        f", {n:,} of them without a request so far, {others} after one that failed or did not last"
+        if n
+        else ""
+    )
 
 
 def _waiting_since(data: ReportData) -> str:

@@ -103,7 +103,8 @@ class Fact:
 def expected_removals(n: float, requests: int) -> str:
     """How many removals to expect of some requests, in words; of one request, its chance."""
     if requests == 1:
-        return f"{'an even' if n == UNKNOWN_RATE else f'a {percent(n)}'} chance of success"
+        chance = "even" if n == UNKNOWN_RATE else percent(n)
+        return f"{'an' if chance.startswith(('even', '8', '11', '18')) else 'a'} {chance} chance of success"
     if n < _ONE_REMOVAL:
         return f"about one removal for {requests / n:,.0f} requests expected"
     whole = max(round(n), 1)

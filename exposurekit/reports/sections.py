@@ -79,7 +79,7 @@ _MEDIAN = ("median_days", "median_low", "median_high")
 _REQUEST_MEDIAN = ("request_median", "request_low", "request_high")
 _NO_SUMS = {"people", "sites", "user_id", "declared_days"}
 _NOT_DECLARED = "Nobody has entered how fast sites promise to remove listings, so promises cannot be judged."
-_RECORD_DAYS = "Send the days that sites state to your analyst: how to enter them stands under For analysts."
+_RECORD_DAYS = "Send the days that sites state to your analyst: the code is under For analysts."
 _DECLARED = "The declared days are in the table of sites; which sites take longer has its own section: {}."
 _HOW_SURE = (
     "The 95% interval beside an estimate assumes that sites behave as before and the matches are correct."
@@ -98,7 +98,9 @@ _OTHERS_OPEN = (  # of a share-safe report, which does not say how many of each
 _NOT_IN_KEY = re.compile(r"[^a-z0-9]+")
 _FINISHED = {DONE: "done", UNABLE: "marked unable"}
 _USER = re.compile(r"\buser (\d+)\b")
-_SHARED_VISITS = "Times share the start of the work on a site among the people listed there; a report on one person counts it whole."
+_SHARED_VISITS = (
+    "Times split the start on a site among the people listed there; a report on one person counts it in full."
+)
 _ROWS_NOTE = "The list has one row per listing or person, so it is left out: this report shows totals only."
 _NO_PROFILES = (
     "this report was made from a history, which does not store what people have on file. A report that is made while "

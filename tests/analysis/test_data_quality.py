@@ -13,6 +13,7 @@ from support.payloads import TEXT
 from support.tables import rows, shape
 
 from exposurekit.analysis import coverage, precision, site_health
+from exposurekit.errors import InvalidArgument
 
 NOW = datetime(2026, 3, 8, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -147,6 +148,9 @@ def test_an_instant_without_a_zone_is_utc():
     elsewhere = NOW.astimezone(datetime.strptime("+0530", "%z").tzinfo)
     for at in (NOW.replace(tzinfo=None), pd.Timestamp(NOW), elsewhere):
         pd.testing.assert_frame_equal(coverage(loads, at=at), expected)
+    with pytest.raises(InvalidArgument, match="the instant must be a datetime, ") as caught:
+        coverage(loads, at="sometime")
+    assert "sometime" not in str(caught.value)
 
 
 def test_without_people_the_five_rows_are_zero():

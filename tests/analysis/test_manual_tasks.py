@@ -19,7 +19,7 @@ from exposurekit.analysis.manual_tasks import (
     with_people,
 )
 from exposurekit.analysis.step_requirements import DOCUMENT, MAILBOX, name_warning, preparations
-from exposurekit.errors import MissingColumns
+from exposurekit.errors import InvalidArgument, MissingColumns
 from exposurekit.history import History
 from exposurekit.privacy.redaction import redacted
 
@@ -88,6 +88,9 @@ def test_any_table_with_user_ids_gets_the_names_on_file():
     assert (of_matrix.index.name, of_matrix.columns.name) == ("user_id", "site")
     assert of_matrix["person"].tolist()[0] == "Odalys Fennimoor"
     assert [*redacted(of_matrix)] == ["open"]
+    of_site = matrix.rename(columns={"open": "person"})  # a site may have any name
+    with pytest.raises(InvalidArgument, match="numbers, not names"):
+        with_names(of_site, ON_FILE["users"])
     with pytest.raises(MissingColumns, match="user_id"):
         with_names(counts.drop(columns="user_id"), ON_FILE["users"])
 

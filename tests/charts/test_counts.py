@@ -149,10 +149,11 @@ def test_the_title_of_some_rows_says_so(by):
     assert title(draw(table)) == f"4 listings are open; {leader} has the most open listings: 3"
     assert (
         title(draw(table.head(2)))
-        == f"4 of 4 open listings are {these}; {leader} has the most open listings: 3"
+        == f"4 of 4 open listings are {these}; of these, {leader} has the most open listings: 3"
     )
     this = "on this site" if by == "site" else "of this person"
-    assert title(draw(table.iloc[[1]])).startswith(f"1 of 4 open listings is {this}; ")
+    assert title(draw(table.iloc[[1]])) == f"1 of 4 open listings is {this}"
+    assert charts.describe(draw(table.iloc[[1]])).split(". ")[1].startswith("1 listing ")
     last = (
         "All 2 listings on this site are removed"
         if by == "site"

@@ -960,7 +960,7 @@ def test_people_whom_one_run_does_not_list_still_count(tmp_path):
         report = ek.report(history)
         assert history.provenance.endswith(" · 2 people")
     assert report.finding.startswith("2 of 5 listings found are still open: ")
-    assert "3 are unknown, without a verified removal." in report.finding
+    assert "3 are unknown without a verified removal." in report.finding
     assert report.table("by_site")["total"].sum() == 5
     assert describe(report.figure("status_over_time")).startswith("2 of 5 listings are open; ")
 
@@ -974,7 +974,7 @@ def test_vanished_listings_are_not_praised_as_removals(tmp_path):
         history.collect(exposure.refresh(), progress=False)
         report = ek.report(history)
     assert (
-        report.finding == "No listing is open, of 3 that were found. 3 vanished, without a verified removal."
+        report.finding == "No listing is open, of 3 that were found. 3 vanished without a verified removal."
     )
     assert "not come back" not in report.to_html()
     assert report.table("by_site")["verdict"].tolist() == ["3 vanished, no removal verified"]
@@ -989,9 +989,9 @@ def test_listings_of_namesakes_and_unknown_statuses_have_own_parts(tmp_path):
         history.collect(exposure, progress=False)
         history.label(history.records().iloc[0], "not mine")
         finding, shared = ek.report(history).finding, ek.report(history, share_safe=True).finding
-    parts = "1 is somebody else's by its label, 2 have no status that is known, 1 waits for the service."
+    parts = "1 is labelled as somebody else's, 2 have an unknown status, 1 waits for the service."
     assert finding == f"4 of 4 listings found are still open: {parts}"
-    assert "2 have no status that is known, 2 wait for the service or were labelled." in shared
+    assert "2 have an unknown status, 2 wait for the service or were labelled." in shared
 
 
 def test_without_history_the_age_of_requests_is_not_known():
@@ -1039,12 +1039,12 @@ def test_removals_without_effect_are_a_part_of_the_open_ones(tmp_path):
     # The newest request is of the last day, and has had no effect 14 days later.
     [pending] = [action for action in report.actions if action.is_later]
     later = DAWN + timedelta(days=28)
-    assert pending.text == "1 removal is pending"
-    usual = "than 95% of the earlier ones; where these are few, 14 days"
+    assert pending.text == "1 of 3 pending removals is within the usual time"
+    usual = "95% of earlier removals; 14 days where these are few"
     assert pending.effect == (
-        f"Nothing to do before {later:%Y-%m-%d} (PeepFinder): until then, a removal takes no longer than is usual there ({usual})."
+        f"Nothing to do before {later:%Y-%m-%d} (PeepFinder): within the usual time until then ({usual})."
     )
-    assert f'<a href="#{pending.section}">1 removal is pending' in report.to_html()
+    assert f'<a href="#{pending.section}">{pending.text}' in report.to_html()
     assert pending.section in {section.key for section in report.sections}
 
 
@@ -1084,7 +1084,7 @@ def test_total_rows_are_the_sums_of_their_table(pages):
 
 
 def test_times_of_people_say_that_they_share_visits(fleet_data):
-    words = "Times share the start of the work on a site among the people listed there"
+    words = "Times split the start on a site among the people listed there"
     for people, is_shared in ((fleet_data["work_queue"]["user_id"], True), (1, False)):
         queue = fleet_data["work_queue"].assign(user_id=people)
         [section] = with_tables(fleet_data, ["score"], work_queue=queue).sections
