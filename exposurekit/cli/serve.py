@@ -216,7 +216,7 @@ def _serve_with(processes: int, settings: _Settings, host: str, port: int, metri
     from exposurekit.cli.server_processes import ServerProcesses, shared_memory
     from exposurekit.service import log_setup
     from exposurekit.service.api.rate_limits import SharedCounts
-    from exposurekit.system.asgi_server import announce, bound_socket
+    from exposurekit.system.asgi_server import address_of, announce, announce_end, bound_socket
 
     if os.name != "posix":
         raise ConfigurationError("--processes needs Linux or macOS: serve with one process")
@@ -228,7 +228,7 @@ def _serve_with(processes: int, settings: _Settings, host: str, port: int, metri
             directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="exposurekit-metrics-")))
         memory = (shared_memory(SharedCounts.words(processes)), shared_memory(processes))
         arguments = (settings, listener, memory, directory)
-        group = ServerProcesses(_serve_share, processes, arguments)
+        group, address = ServerProcesses(_serve_share, processes, arguments), address_of(listener)
 
         @contextlib.contextmanager
         def serving() -> Iterator[None]:
@@ -239,6 +239,7 @@ def _serve_with(processes: int, settings: _Settings, host: str, port: int, metri
             listener.close()  # as the processes do now: nobody waits to be accepted
 
         group.run(serving)
+        announce_end(address)
 
 
 def _serve_share(

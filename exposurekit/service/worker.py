@@ -181,14 +181,18 @@ class Worker:
             if self._sites_directory is not None:  # what is before its name may name a person
                 remedy = f"no file in {plain(self._sites_directory.absolute().name)} ends in .yaml"
             _log.warning("no site definitions: no site is scanned; %s", remedy)
-        async with asyncio.TaskGroup() as loops:
-            loops.create_task(self._run_loop(until_idle=False))
-            loops.create_task(self._write_missing_documents())
-            loops.create_task(self._repeat("tidy", TIDY_EVERY_S, self._delete_old_rows))
-            loops.create_task(self._repeat("mailbox", CORRECT_EVERY_S, self._register_mailbox))
-            loops.create_task(self._repeat("clock", CORRECT_EVERY_S, self._correct_due_times))
-            loops.create_task(self._note_that_it_runs())
-            loops.create_task(self._repeat("evidence", CORRECT_EVERY_S, self._make_roots))
+        try:
+            async with asyncio.TaskGroup() as loops:
+                loops.create_task(self._run_loop(until_idle=False))
+                loops.create_task(self._write_missing_documents())
+                loops.create_task(self._repeat("tidy", TIDY_EVERY_S, self._delete_old_rows))
+                loops.create_task(self._repeat("mailbox", CORRECT_EVERY_S, self._register_mailbox))
+                loops.create_task(self._repeat("clock", CORRECT_EVERY_S, self._correct_due_times))
+                loops.create_task(self._note_that_it_runs())
+                loops.create_task(self._repeat("evidence", CORRECT_EVERY_S, self._make_roots))
+        except asyncio.CancelledError:
+            _log.info("worker=stopped")
+            raise
 
     async def run_until_idle(self) -> int:
         """Run every due job, and the jobs that they make due. Return how many."""

@@ -57,6 +57,7 @@ def serve(
     `ConfigurationError` if the address cannot be bound, or the application does not start.
     """
     with bound_socket(host, port) as listener:
+        address = address_of(listener)
         serve_on(
             listener,
             app,
@@ -64,6 +65,7 @@ def serve(
             trusted_proxies=trusted_proxies,
             on_started=partial(announce, listener),
         )
+        announce_end(address)
 
 
 def serve_on(
@@ -115,7 +117,7 @@ def running(
             thread.start()
             server.ready.wait()
             if server.failure is None:
-                yield _address(listener)
+                yield address_of(listener)
         finally:
             server.should_exit = True
             thread.join()
@@ -359,7 +361,12 @@ def announce(listener: socket.socket) -> None:
     """Log the address at which a server listens, and a warning unless it is on loopback."""
     if not _is_loopback(listener.getsockname()[0]):
         _log.warning("keys and personal data are sent unencrypted: put a proxy with TLS in front")
-    _log.info("listening=%s", _address(listener))
+    _log.info("listening=%s", address_of(listener))
+
+
+def announce_end(address: str) -> None:
+    """Log that a server has stopped, as it was asked to."""
+    _log.info("stopped=%s", address)
 
 
 @contextmanager
@@ -399,7 +406,8 @@ def _bound(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _address(listener: socket.socket) -> str:
+def address_of(listener: socket.socket) -> str:
+    """Return the URL at which a socket listens."""
     host, port = listener.getsockname()[:2]
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 

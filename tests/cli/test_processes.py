@@ -144,6 +144,18 @@ def test_a_worker_scans_for_a_service_without_one(file_operator):
     assert "the address is forbidden" in seekfolk["last_reason"]
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("words", [["serve"], ["serve", "--processes", "2"], ["worker"]], ids=" ".join)
+def test_a_process_that_was_asked_to_stop_says_so(file_operator, words, number):
+    added(file_operator)
+    port = ["--port", "0"] if words[0] == "serve" else []
+    with file_operator.started(*words, *port) as process:
+        started = listening(process) if port else line_with(process, "worker=running")
+        rest = ended(process, number)
+    assert "level=INFO worker=stopped\n" in rest
+    assert (rest.splitlines()[-1].endswith(f"level=INFO stopped={started}")) == bool(port)
+
+
 @pytest.mark.parametrize("words", [["serve"], ["serve", "--processes", "2"], ["worker"]], ids=" ".join)
 def test_an_allowed_network_is_for_defined_sites_only(file_operator, words):
     """A page that the search engine lists is on no defined site."""

@@ -94,6 +94,27 @@ def test_an_inconclusive_scan_is_in_the_log(house, town, log):
     assert "site='Seekfolk' inconclusive_scans=1 reason='status 503'" in log.messages
 
 
+def test_scans_and_what_becomes_of_records_are_in_the_log(house, town, seekfolk, log):
+    house.scanned_juniper()
+    [row] = house.rows()
+    seekfolk.cards.clear()
+    house.advance(days=10)
+    assert statuses(house) == ["removed"]
+    lines = [line for line in log.messages if line.startswith((f"record={row.id} ", "scan="))]
+    record = f"record={row.id}"
+    assert lines[:5] == [
+        f"{record} status='discovered'",
+        "scan='Seekfolk' listings=1",
+        f"{record} status='pending removal'",
+        f"{record} absences=1",
+        "scan='Seekfolk' listings=0",
+    ]
+    assert f"{record} status='removed'" in lines[5:]
+    seekfolk.cards.append(HERS)
+    house.advance(days=8)
+    assert log.messages.count(f"{record} status='discovered'") == 2
+
+
 def test_the_log_contains_no_personal_data(house, seekfolk, log):
     user = house.juniper()
     corrupt = update(tables.records).values(ciphertext=b"\1" + bytes(60))

@@ -4,6 +4,8 @@ A scan calls `discover_record` and `discover_link` for everything that it finds,
 no user has the id.
 """
 
+import logging
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Row, Select, bindparam, insert, select, update
@@ -18,6 +20,7 @@ from exposurekit.service.storage.database import DAMAGED, Session
 
 __all__ = ["Listing", "Page", "Site", "discover_link", "discover_record"]
 
+_log = logging.getLogger("exposurekit.service")
 _records, _links, _alerts = tables.records.c, tables.links.c, tables.alerts.c
 
 
@@ -41,6 +44,7 @@ async def discover_record(session: Session, user_id: int, listing: Listing, site
         changes |= {"due_at": now}
     await session.run(_CHANGE_RECORD, changes | {"record_id": existing.id})
     if existing.status == REMOVED:
+        _log_discovered(session, existing.id)
         record = _discovered(existing.id, listing, site)
         await alerts.add_record_alert(session, Event.LISTED_AGAIN, user_id, record, site)
     return int(existing.id)
@@ -161,10 +165,15 @@ async def _add_record(session: Session, user_id: int, digest: bytes, listing: Li
         "due_at": now if site.removed_by_us or site.prepared_by_us else None,
     }
     record_id = await session.add(_ADD_RECORD, row)
+    _log_discovered(session, record_id)
     await alerts.add_record_alert(
         session, Event.NEW_RECORD, user_id, _discovered(record_id, listing, site), site
     )
     return record_id
+
+
+def _log_discovered(session: Session, record_id: int) -> None:
+    session.after_commit(partial(_log.info, "record=%d status=%r", record_id, DISCOVERED))
 
 
 def _discovered(record_id: int, listing: Listing, site: Site) -> dict[str, Any]:

@@ -11,9 +11,11 @@ spec does not say: the transitions. Here::
 Each transition raises `NoSuchRecord` if no record on that site has the id, and `WrongStatus` from any other status.
 """
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from sqlalchemy import and_, bindparam, func, select, update
@@ -30,6 +32,7 @@ from exposurekit.service.storage.tables import alerts as alert_rows
 
 CONFIRMING_ABSENCES = 2  # in a row confirm a removal, unless a site requires more
 _LISTED = frozenset({DISCOVERED, PENDING_REMOVAL})
+_log = logging.getLogger("exposurekit.service")
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +168,9 @@ async def _change(session: Session, record: _Record, *, status: str, absences: i
     changed: dict[str, Any] = {"status": status, "absences": absences, **more}
     if status != record.status:
         changed["changed_at"] = session.clock.now()
+        session.after_commit(partial(_log.info, "record=%d status=%r", record.id, status))
+    elif absences > record.absences:
+        session.after_commit(partial(_log.info, "record=%d absences=%d", record.id, absences))
     await session.run(_CHANGE, changed | {"record_id": record.id})
 
 

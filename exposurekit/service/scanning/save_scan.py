@@ -1,8 +1,10 @@
 """Persist the result of a site scan: records, candidates, absences, evidence and the site's statistics."""
 
 import asyncio
+import logging
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date, timedelta
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Row, Select, bindparam, select, update
@@ -26,6 +28,7 @@ from exposurekit.service.storage.tables import records
 from exposurekit.text.urls import page_key, site_host
 
 MATCHED_AT_ONCE = 60  # comparisons of a listing with a person's value, in a few milliseconds
+_log = logging.getLogger("exposurekit.service")
 RECORDS_MAX = 50  # of one person on one site, ever; further listings become candidates
 
 
@@ -110,6 +113,8 @@ async def save_result(
         if result.confirms_absence_of(listing) and await _record_absence(session, row, site, subject, lease):
             pages = result.pages_without(listing)
             await evidence.append(session, user_id, row.id, evidence.after(listing, pages, scan))
+    if result.inconclusive is None and result.trusted:  # `ScanWarnings` has the others
+        session.after_commit(partial(_log.info, "scan=%r listings=%d", site.name, len(result.listings)))
     await statistics.record_scan(
         session,
         site.name,

@@ -45,12 +45,17 @@ class Session:
     _before_commit: dict[Hashable, Callable[["Session"], Awaitable[object]]] | None = field(
         default=None, repr=False
     )
+    _after_commit: list[Callable[[], object]] = field(default_factory=list, repr=False)
 
     def before_commit(self, key: Hashable, action: Callable[["Session"], Awaitable[object]]) -> None:
         """Call an action once at the end of this write transaction, before it is committed; equal keys are one action."""
         if self._before_commit is None:
             raise LookupError("a read session commits nothing")
         self._before_commit.setdefault(key, action)
+
+    def after_commit(self, action: Callable[[], object]) -> None:
+        """Call an action once this write transaction is committed, such as one that logs what it changed."""
+        self._after_commit.append(action)
 
     def is_done(self, key: Hashable) -> None:
         """Do not call an action at the end: what it does has been done."""
@@ -230,6 +235,8 @@ class Database:
             yield session
             for action in actions.values():
                 await action(session)
+        for log in session._after_commit:  # noqa: SLF001
+            log()
 
 
 def exists(url: str) -> bool | None:

@@ -260,8 +260,9 @@ async def test_a_file_that_is_not_durable_waits_for_no_disk(tmp_path, on_sqlite)
             assert len(await integrators.all(work)) == 1
 
 
-async def add_and_fail(database):
+async def add_and_fail(database, after_commit=print):
     async with database.writing() as work:
+        work.after_commit(after_commit)
         await integrators.add(work, "acme")
         raise ZeroDivisionError
 
@@ -277,6 +278,20 @@ async def test_an_exception_rolls_the_transaction_back(tmp_path):
         with pytest.raises(ZeroDivisionError):
             await add_and_fail(database)
         assert await names_in(database) == []
+
+
+@in_event_loop
+async def test_an_action_after_the_commit_needs_the_commit(tmp_path):
+    called = []
+    async with opened(a_database(tmp_path)) as database:
+        async with database.writing() as work:
+            await integrators.add(work, "zeta")
+            work.after_commit(lambda: called.append("committed"))
+            assert called == []
+        assert called == ["committed"]
+        with pytest.raises(ZeroDivisionError):
+            await add_and_fail(database, after_commit=lambda: called.append("rolled back"))
+        assert called == ["committed"]
 
 
 @in_event_loop
