@@ -256,8 +256,10 @@ def escape(text: object) -> str:
 
 
 def short(text: object, *, max_length: int = LABEL_MAX) -> str:
-    """Shorten external text to one line of at most so many characters; a missing text is ``not stated``."""
-    line = NOT_STATED if pd.isna(text) else plain(text)  # type: ignore[call-overload]  # any cell value
+    """Shorten external text to one line of at most so many characters; a missing or blank text is ``not stated``."""
+    line = "" if pd.isna(text) else plain(text)  # type: ignore[call-overload]  # any cell value
+    if not line.strip():
+        return NOT_STATED
     return line if len(line) <= max_length else line[: max_length - 1] + "…"
 
 

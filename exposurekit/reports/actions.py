@@ -227,7 +227,7 @@ def _whose(data: ReportData, listings: pd.DataFrame, total: int) -> str:
     people = []
     for user, n in zip(of_person.index.tolist(), of_person.tolist(), strict=True):
         name = data.names.get(user, "")
-        who = f"{short(name)} (user {user})" if n_named[name] > 1 else short(name) or f"user {user}"
+        who = f"{short(name)} (user {user})" if n_named[name] > 1 else short(name or f"user {user}")
         people.append(f"{who} ({pluralize(n, 'listing')})" if n > 1 else who)
     return f" ({', '.join(people)})"
 

@@ -52,6 +52,15 @@ def test_the_finding_names_the_three_largest_sites_and_ties():
     assert charts.describe(figure_of(*rows)).endswith(" Most open: A 3; B 2; C 1; and 2 more with 1.")
 
 
+def test_a_site_without_a_name_is_not_stated():
+    figure = figure_of(*[("", "discovered", 1)] * 2, ("A", "discovered", 1), (" ", "removed", 1))
+    assert charts.describe(figure).startswith(
+        "3 listings are open; not stated has the most open listings: 2."
+    )
+    assert charts.describe(figure).endswith(" Most open: not stated 2; A 1.")
+    assert [*figure.layout.yaxis.ticktext] == ["not stated", "A", "not stated"]
+
+
 def test_each_bar_is_labelled_with_its_open_listings():
     figure = figure_of(*[("A", "removed", 1)] * 4, ("A", "discovered", 1), ("B", "pending removal", 1))
     [behind] = [trace for trace in figure.data if trace.type == "scatter"]
