@@ -21,6 +21,7 @@ from exposurekit.system.atomic_files import write_output
 from exposurekit.text.formatting import as_csv, is_missing
 from exposurekit.text.sanitize import escaped, plain
 from exposurekit.widgets import static_html
+from exposurekit.widgets.column_summary import Summary
 from exposurekit.widgets.data_grid import Grid, Pager
 from exposurekit.widgets.frame_rows import FrameTable, suggestion
 from exposurekit.widgets.multi_select import MultiSelect
@@ -34,6 +35,7 @@ _EXAMPLES = {"number": "a number", "day": "YYYY-MM-DD", "instant": "YYYY-MM-DD"}
 COPY_MAX = 50_000  # rows that a clipboard is given
 _NAME = "frame"  # of a table that no variable holds
 _NO_FILTER = "# no filter yet"
+_OF_ALL = "of all rows"
 _COUNTING = "counting the rows …"
 _NO_MATCH, _NO_ROWS = "No rows match. Clear the filters to see all rows.", "The table has no rows."
 
@@ -41,8 +43,8 @@ _NO_MATCH, _NO_ROWS = "No rows match. Clear the filters to see all rows.", "The 
 class Explorer(Panel):
     """Any table, page by page; the filtered and the selected rows are DataFrames, the filter is code to run again.
 
-    The head of each column has a small histogram, or its most frequent values, and the share that is missing; of a table
-    with more than 2,000 rows they are estimated.
+    The head of each column has a small histogram, or its most frequent values, and the share that is missing: of all rows, which
+    it says while a filter is set. Of a table with more than 2,000 rows they are estimated.
 
     Args:
         table: A table of any size; it is not changed. Labels in its index, such as those that ``groupby`` makes, become
@@ -372,6 +374,13 @@ class Explorer(Panel):
         columns = map(str, self._table.columns)
         self._summaries = dict(zip(columns, self._table.summaries(), strict=True))
 
+    def _summary_of(self, column: str) -> Summary:
+        """The summary of a column, which is of all rows, and says so if not all are displayed."""
+        summary = self._summaries[column]
+        if not (self.filter.search or self.filter.chosen or self.filter.ranges):
+            return summary
+        return summary | {"note": " · ".join(filter(None, (summary["note"], _OF_ALL)))}
+
     def _search_typed(self, change: Any) -> None:
         if change["new"].strip() != self.filter.search:
             self.search(change["new"])
@@ -387,7 +396,7 @@ class Explorer(Panel):
         rows = self._table.page(self.filter, columns, self._pager.begin, self._pager.size)
         with self._grid.hold_sync():
             self._grid.columns = [str(name) for name in columns]
-            self._grid.summaries = [self._summaries[name] for name in self._grid.columns]
+            self._grid.summaries = [self._summary_of(name) for name in self._grid.columns]
             self._grid.rows = [[number, [_text(value) for value in values]] for number, values in rows]
             by, ascending = self.filter.sort or (None, True)
             self._grid.sort = [*((None, True) if by is None else (str(by), ascending))]

@@ -531,3 +531,9 @@ def test_each_header_has_a_summary_of_its_column():
     site, n = kit.grid(explorer).summaries
     assert (site["is_number"], n["is_number"], len(n["bars"]) > 1) == (False, True, True)
     assert {value for value, *_ in site["top"]} == {*MIXED["site"]}
+    kit.tell(kit.grid(explorer), {"sort": "n"})
+    assert kit.grid(explorer).summaries == [site, n]
+    explorer.choose("site", [MIXED["site"].iloc[0]])
+    assert all(one["note"].endswith("of all rows") for one in kit.grid(explorer).summaries)
+    explorer.clear()
+    assert kit.grid(explorer).summaries == [site, n]
