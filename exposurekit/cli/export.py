@@ -228,7 +228,7 @@ def _selected(table: str, content: Any, **choices: tuple[str, ...]) -> Any:
 
 
 def _with_people(table: str, content: Any, exposure: Any) -> Any:
-    if "user_id" not in content:
+    if "user_id" not in (*content, content.index.name):
         raise click.UsageError(f"{table} has no people in its rows, so it does not take --live")
     return exposure.with_people(content)
 

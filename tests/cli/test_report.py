@@ -159,12 +159,14 @@ def test_open_listings_are_exported_with_the_names_on_file(shell, tmp_path):
         assert shell.here(*words, "--personal", "--live", "--out", "open.csv").returncode == 0
         expected = exposure.with_people(exposure.records(status="open", site="PeepFinder"))
         assert shell.here("export", "steps", "--personal", "--live", "--out", "steps.csv").returncode == 0
+        assert shell.here("export", "user_by_site", "--personal", "--live", "--out", "m.csv").returncode == 0
         refused = shell.here("export", "by_site", "--personal", "--live", "--out", "t.csv")
     written = pd.read_csv(tmp_path / "open.csv")
     assert len(written) == len(expected) > 0
     for name in ("record_id", "person", "status"):
         assert sorted(written[name].astype("str")) == sorted(expected[name].astype("str"))
     assert pd.read_csv(tmp_path / "steps.csv")["form_values"].notna().all()
+    assert pd.read_csv(tmp_path / "m.csv").columns[:2].tolist() == ["user_id", "person"]
     assert refused.returncode == 2
     assert "by_site has no people in its rows" in refused.stderr
     assert shell.here(*words, "--out", "open.csv").returncode == 0
