@@ -312,6 +312,7 @@ def _finding(table: pd.DataFrame, by: str) -> str:
     unlisted = _unlisted(table)
     n_open, whole = int(table[OPEN].sum()), table.attrs.get(WHOLE, {})
     is_part = len(table) < whole.get("rows", 0)
+    is_less = is_part and n_open < whole[OPEN]
     these = f" {_these(len(table), by)}" if is_part else ""
     if not table["total"].any() and not unlisted:
         return f"No listings{these}"
@@ -325,16 +326,16 @@ def _finding(table: pd.DataFrame, by: str) -> str:
             else f"No listing{these} is open"
         )
     total = f"{pluralize(n_open, 'listing is', 'listings are')} open"
-    if is_part:
+    if is_less:
         total = (
             f"{n_open:,} of {pluralize(whole[OPEN], 'open listing')} {'is' if n_open == 1 else 'are'}{these}"
         )
     single = _single_groups(table)
-    if not single[OPEN].any() or (is_part and len(single) == 1):
+    if not single[OPEN].any() or (is_less and len(single) == 1):
         return total
     names, groups = [short(name) for name in single[by]], "sites" if by == "site" else "people"
     most = leaders(names, single[OPEN].tolist(), groups, "open listings")
-    return f"{total}; {'of these, ' if is_part else ''}{most}"
+    return f"{total}; {'of these, ' if is_less else ''}{most}"
 
 
 def _these(n: int, by: str) -> str:

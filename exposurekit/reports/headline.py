@@ -44,12 +44,12 @@ _CODE = {  # what analysts can do, and how
         'ek.report({source}, "shared.html", share_safe=True)',
         "exposurekit report --share-safe --out shared.html",
     ),
-    "Record what was done by hand: one item; or all that somebody ticked on this page and saved": (
+    "Record what was done by hand: one item, or all ticked on this page and saved": (
         "history.tick(history.work_queue().iloc[0])",
         'history.import_ticks("ticks.json")',
         "exposurekit history import-ticks ticks.json",
     ),
-    "Label listings as right or wrong: one after another, or one of them; or a web page": (
+    "Label listings as right or wrong, all or one, or a web page": (
         "ek.widgets.RecordLabels(history.records(), history)",
         'history.label(history.records().iloc[0], "not mine")',
         'history.label(history.links().iloc[0], "not mine")',

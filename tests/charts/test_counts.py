@@ -152,23 +152,17 @@ def test_the_finding_counts_pages_without_content_first():
 @pytest.mark.parametrize("by", ["site", "user_id"])
 def test_the_title_of_some_rows_says_so(by):
     rows = [("A", "discovered", 1)] * 3 + [("B", "discovered", 2), ("C", "removed", 3), ("C", "removed", 4)]
-    count, draw = (analysis.by_site, charts.by_site) if by == "site" else (analysis.by_user, charts.by_user)
-    table = count(records(*rows))
-    leader, these = ("A", "on these 2 sites") if by == "site" else ("user 1", "of these 2 people")
-    assert title(draw(table)) == f"4 listings are open; {leader} has the most open listings: 3"
-    assert (
-        title(draw(table.head(2)))
-        == f"4 of 4 open listings are {these}; of these, {leader} has the most open listings: 3"
-    )
-    this = "on this site" if by == "site" else "of this person"
-    assert title(draw(table.iloc[[1]])) == f"1 of 4 open listings is {this}"
+    is_site = by == "site"
+    count, draw = (analysis.by_site, charts.by_site) if is_site else (analysis.by_user, charts.by_user)
+    table = count(records(*rows, ("D", "discovered", 5)))
+    leader = f"{'A' if is_site else 'user 1'} has the most open listings: 3"
+    these, this = ("on these 2 sites", "on this site") if is_site else ("of these 2 people", "of this person")
+    assert title(draw(table)) == title(draw(table.head(3))) == f"5 listings are open; {leader}"
+    assert title(draw(table.head(2))) == f"4 of 5 open listings are {these}; of these, {leader}"
+    assert title(draw(table.iloc[[1]])) == f"1 of 5 open listings is {this}"
     assert charts.describe(draw(table.iloc[[1]])).split(". ")[1].startswith("1 listing ")
-    last = (
-        "All 2 listings on this site are removed"
-        if by == "site"
-        else "The only listing of this person is removed"
-    )
-    assert title(draw(table.iloc[[2]])) == last
+    removed = f"All 2 listings {this} are removed" if is_site else f"The only listing {this} is removed"
+    assert title(draw(table.iloc[[3]])) == removed
 
 
 def test_people_are_labelled_by_name_but_not_in_a_repr():
