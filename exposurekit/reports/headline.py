@@ -58,7 +58,7 @@ _CODE = {  # what analysts can do, and how
         'ek.report(history, "fleet.html", exposure=ek.connect())',
         "exposurekit report --live --out fleet.html",
     ),
-    "Record within how many days sites promise to remove; days.csv has the headings site and declared_days": (
+    "Record within how many days sites promise to remove; columns of days.csv: site, declared_days": (
         'history.declare_days({{site}: 10}, source="its terms")',
         "exposurekit history declare days.csv",
     ),
