@@ -63,9 +63,7 @@ def declared_vs_observed(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     declared = drawn["declared_days"].astype("Float64").to_numpy("float64", na_value=np.nan)
     most = max(longest_days(drawn), *declared[~np.isnan(declared)], 1)
     hover = [f"{name}<br>{_row_text(row, label)}" for name, row in zip(names, rows, strict=True)]
-    *medians, beside = median_traces(drawn, names, most)
-    behind = np.nan_to_num(declared)  # a text does not cover the mark
-    beside.x = [max(x, behind[row]) for x, row in zip(beside.x, beside.y, strict=True)]
+    *medians, beside = median_traces(drawn, names, most, np.nan_to_num(declared).tolist())
     beside.text = [f"{text}{_mark(rows[row])}" for text, row in zip(beside.text, beside.y, strict=True)]
     figure = row_chart(
         [

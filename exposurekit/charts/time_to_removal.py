@@ -1,5 +1,6 @@
 """Median times to removal and shares not removed, one row per group, with intervals."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,7 @@ from exposurekit.text.formatting import NO_VALUE, percent, pluralize
 _SHARE = "estimated share still listed"
 _CUT_AT = 2  # times the longest median: an interval beyond it ends in an arrow, and its text says where
 _ARROW_AT = 1.06  # times the last day, where nobody reads it as that day
+_FAR = 0.1  # of the axis: a text so far behind its dot is not read as the number of another day, since it says what it is
 _TICKS_MAX = 4  # they stand side by side on a phone, too
 _ESTIMATES = ("median_days", "median_low", "median_high", "never", "never_low", "never_high")
 _TIMES = ("n", "left_out", "median_days", "median_low", "median_high")
@@ -109,8 +111,17 @@ def longest_days(table: pd.DataFrame) -> float:
     return 0 if pd.isna(most) else float(most if pd.isna(middle) else min(most, _CUT_AT * middle))
 
 
-def median_traces(table: pd.DataFrame, names: list[str], most: float) -> list[go.Scatter]:
-    """The medians with their intervals and numbers; an arrow where an interval has no upper limit, or goes beyond the axis."""
+def median_traces(
+    table: pd.DataFrame, names: list[str], most: float, marks: Sequence[float] = ()
+) -> list[go.Scatter]:
+    """The medians with their intervals and numbers; an arrow where an interval has no upper limit, or goes beyond the axis.
+
+    Args:
+        table: The rows.
+        names: Their labels, already escaped.
+        most: The last day of the axis.
+        marks: Where each row has another mark, which its number must not cover; empty: nowhere.
+    """
     median, low, high = (
         table[name].astype("Float64").to_numpy("float64", na_value=np.nan).tolist()
         for name in ("median_days", "median_low", "median_high")
@@ -125,6 +136,10 @@ def median_traces(table: pd.DataFrame, names: list[str], most: float) -> list[go
     hover = [f"{name}<br>{median_text(row, label)}" for name, row in zip(names, rows, strict=True)]
     starts = [limit if pd.notna(limit) else middle for limit, middle in zip(low, median, strict=True)]
     has_median = [pd.notna(middle) for middle in median]
+    behind = [
+        max(end if has else 0, mark)
+        for end, has, mark in zip(ends, has_median, marks or [0] * len(ends), strict=True)
+    ]
     return [
         whiskers(
             [low if has else None for low, has in zip(starts, has_median, strict=True)], ends, name=label
@@ -132,17 +147,22 @@ def median_traces(table: pd.DataFrame, names: list[str], most: float) -> list[go
         points(arrows, hover, symbol="triangle-right", colour=GREY, name="beyond the axis"),
         points(median, hover, symbol="circle", colour=BLUE, name="median"),
         annotations(
-            [_beside(row, limit, most) for row, limit in zip(rows, high, strict=True)],
-            [end if has else 0 for end, has in zip(ends, has_median, strict=True)],
+            [_beside(row, limit, at, most) for row, limit, at in zip(rows, high, behind, strict=True)],
+            behind,
         ),
     ]
 
 
-def _beside(row: dict[Any, Any], high: float, most: float) -> str:
+def _beside(row: dict[Any, Any], high: float, at: float, most: float) -> str:
     """What stands beside a row: the median, with the end of its interval if that is not drawn; or why there is none."""
     if pd.isna(row["median_days"]):
         return _no_median_reason(row).replace("not reached in", "not within")
-    return f"{format_days(row['median_days'])}{f' (to {high:,g})' if high > most else ''}"
+    return f"{median_beside(row['median_days'], at, most)}{f' (to {high:,g})' if high > most else ''}"
+
+
+def median_beside(days: float, at: float, most: float) -> str:
+    """The median as the text of a row; far behind the dot, it says that it is the median, not the day where it stands."""
+    return f"{'median ' if at - days > _FAR * most else ''}{format_days(days)}"
 
 
 def _no_median_reason(row: dict[Any, Any]) -> str:

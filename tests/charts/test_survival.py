@@ -79,10 +79,20 @@ def test_an_interval_beyond_the_axis_names_its_limit():
     arrows = dots(figure, "triangle-right")
     assert segments(figure.data[0]) == {0: (table["median_low"][0], arrows[0])}
     assert max(figure.layout.xaxis.tickvals) == 10 < arrows[0] < figure.layout.xaxis.range[1]
-    assert "5 days (to 45)" in words(figure)
+    assert "median 5 days (to 45)" in words(figure)
     endless = charts.time_to_removal(table.assign(median_high=np.nan))
     assert dots(endless, "triangle-right") == arrows
-    assert "5 days" in words(endless)
+    assert "median 5 days" in words(endless)
+
+
+def test_a_number_far_from_its_dot_is_named_a_median():
+    """Beside the end of a long interval, or a late declared day, it would be read as the day where it stands."""
+    times = timed(quick(), quick("Far")).assign(median_high=[5.5, 9.0])
+    assert words(charts.time_to_removal(times))[:2] == ["5 days", "median 5 days"]
+    table = analysis.declared_vs_observed(requests(), declared())
+    for days, texts in ((20.0, ["19 days"]), (40.0, ["median 19 days"])):
+        figure = charts.declared_vs_observed(table.assign(declared_days=days, takes_longer=False).head(1))
+        assert words(figure) == texts
 
 
 def test_sites_without_a_request_are_apart_from_those_that_refuse():
