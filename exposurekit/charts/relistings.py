@@ -27,18 +27,20 @@ from exposurekit.charts.theme import (
     empty_chart,
     label_text,
 )
-from exposurekit.charts.time_to_removal import format_days
+from exposurekit.charts.time_to_removal import median_beside
 from exposurekit.contract.types import REMOVED
 from exposurekit.text.formatting import NO_VALUE, pluralize
 
 _GONE = "days until listed again"
+_AFTER = {REMOVED: "after a verified removal", VANISHED: "without a verified removal"}
 _GONE_ROOM = 1.6  # length of the axis as a multiple of the longest range: room for the median
 
 
 def relistings(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     """Draw the relistings per site, after a verified removal or without one, and the days that listings were gone.
 
-    The range is from the fewest to the most days that any of them may have been gone, as far as the table has both.
+    The range is that of the days in the table, between two observations. The description adds the fewest and the most days
+    that a listing may have been gone, as far as the table has both.
 
     Args:
         table: A table as returned by `analysis.relistings` or `History.relistings`.
@@ -95,9 +97,11 @@ def _by_site(table: pd.DataFrame) -> pd.DataFrame:
         {
             "n": of_site.size(),
             REMOVED: pd.Series(is_removed).groupby(row).sum(),
-            "least": low.groupby(row).min(),
+            "least": of_site.min(),
             "median": of_site.median(),
-            "most": high.groupby(row).max(),
+            "most": of_site.max(),
+            "low": low.groupby(row).min(),
+            "high": high.groupby(row).max(),
         }
     )
     names = [
@@ -109,9 +113,9 @@ def _by_site(table: pd.DataFrame) -> pd.DataFrame:
 
 def _bars(sites: pd.DataFrame, names: list[str], status: str, style: tuple[str, str]) -> go.Bar:
     """The relistings of listings that had a status, which is not theirs now: the bar has not its colour."""
-    counts = [pluralize(n, "relisting") for n in sites[status]]
-    hover = [f"{name}<br>{n}, previously {status}" for name, n in zip(names, counts, strict=True)]
-    return bars(f"previously {status}", sites[status].tolist(), hover, style)
+    after, counts = _AFTER[status], [pluralize(n, "relisting") for n in sites[status]]
+    hover = [f"{name}<br>{n} {after}" for name, n in zip(names, counts, strict=True)]
+    return bars(after, sites[status].tolist(), hover, style)
 
 
 def _gone_days(sites: pd.DataFrame, names: list[str]) -> list[go.Scatter]:
@@ -119,7 +123,11 @@ def _gone_days(sites: pd.DataFrame, names: list[str]) -> list[go.Scatter]:
     hover = [
         f"{name}<br>{_days_text(row)}" for name, row in zip(names, sites.to_dict("records"), strict=True)
     ]
-    labels = [NO_VALUE if pd.isna(days) else format_days(round(days, 1)) for days in sites["median"]]
+    longest = sites["most"].max()
+    labels = [
+        NO_VALUE if pd.isna(days) else median_beside(round(days, 1), most, longest)
+        for days, most in zip(sites["median"], sites["most"], strict=True)
+    ]
     return [
         whiskers(sites["least"].tolist(), sites["most"].tolist(), name="range", **axes),
         points(sites["median"].tolist(), hover, symbol="circle", colour=BLUE, name="median", **axes),
@@ -130,7 +138,13 @@ def _gone_days(sites: pd.DataFrame, names: list[str]) -> list[go.Scatter]:
 def _days_text(row: dict[Any, Any]) -> str:
     if pd.isna(row["median"]):
         return f"days gone: {NO_VALUE}"
-    return f"days gone: median {_days(row['median'])}, range {_days(row['least'])}\N{EN DASH}{_days(row['most'])}"
+    drawn, possible = _range(row["least"], row["most"]), _range(row["low"], row["high"])
+    between = f" ({possible} with the time between two runs)" if possible != drawn else ""
+    return f"days gone: median {_days(row['median'])}, range {drawn}{between}"
+
+
+def _range(low: float, high: float) -> str:
+    return f"{_days(low)}\N{EN DASH}{_days(high)}"
 
 
 def _days(days: float) -> str:

@@ -228,7 +228,9 @@ def test_relistings_are_separated_by_previous_status():
     assert ([*removed.x], [*vanished.x]) == ([1, 1], [1, 0])
     assert dots(figure, "circle") == {0: 6, 1: 1}
     assert segments(figure.data[3]) == {0: (4, 8), 1: (1, 1)}
-    assert words(figure) == ["2", "1", "6 days", "1 day"]
+    assert [removed.name, vanished.name] == ["after a verified removal", "without a verified removal"]
+    assert removed.customdata[0] == "Near<br>1 relisting after a verified removal"
+    assert words(figure) == ["2", "1", "median 6 days", "1 day"]
     assert title(figure) == "3 relistings, 2 after a verified removal; Near has the most relistings: 2"
     unknown = charts.relistings(returned(("Near", "removed", np.nan)))
     assert (dots(unknown, "circle"), words(unknown)) == ({}, ["1", "not known"])
@@ -270,8 +272,14 @@ def test_declared_site_without_a_request_is_not_drawn():
     assert title(nobody) == "No removal was requested yet"
 
 
-def test_range_of_days_gone_is_that_of_its_bounds():
+def test_range_of_days_gone_is_that_of_the_table():
+    """The table and the lead have the days between two observations; what may lie between runs is words alone."""
     table = returned(("A", "removed", 10), ("A", "removed", 4), ("A", "removed", None))
     bounds = table.assign(gone_days_low=[8.0, 1.0, 0.0], gone_days_high=[12.0, np.nan, np.nan])
-    assert "median 7, range 4\N{EN DASH}10" in charts.describe(charts.relistings(table))
-    assert "median 7, range 1\N{EN DASH}12" in charts.describe(charts.relistings(bounds))
+    alone, bounded = charts.relistings(table), charts.relistings(bounds)
+    for figure in (alone, bounded):
+        [(_, drawn)] = segments(next(one for one in figure.data if one.name == "range")).items()
+        assert drawn == (4, 10)
+    assert charts.describe(alone).endswith("median 7, range 4\N{EN DASH}10.")
+    between = "median 7, range 4\N{EN DASH}10 (1\N{EN DASH}12 with the time between two runs)."
+    assert charts.describe(bounded).endswith(between)
