@@ -136,7 +136,7 @@ function fitting() {
   // Where even the brackets do not fit, they lose the unit.
   function twoLines(whole, room) {
     if (longest([whole]) <= room) return whole;
-    const unit = whole.match(/\(n = [\d,]+( \w+)\)$/), isBrief = unit && unit[0].length > room;
+    const unit = whole.match(/\(n = [\d,]+( [\w ]+)\)$/), isBrief = unit && unit[0].length > room;
     const text = isBrief ? whole.replace(unit[0], unit[0].replace(unit[1], "")) : whole;
     const [first, ...rest] = text.trim().split(/ (?![^(]*\))/), lines = [first]; // not within brackets
     const fits = (line) => characters(line).length <= room;

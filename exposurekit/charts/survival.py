@@ -84,6 +84,11 @@ def age_ticks(days: int, most: int = _TICKS_MAX) -> list[int]:
     return [*range(0, days + 1, distance)]
 
 
+def listed_times(n: int) -> str:
+    """What an estimate is based on: a listing that came back counts again."""
+    return pluralize(n, "time listed", "times listed")
+
+
 def _at_risk(groups: list[pd.DataFrame], ticks: list[int]) -> go.Scatter:
     """How many listings are still followed at each tick, below the curves: one row per group."""
     n = [[_followed(rows, day) for day in ticks] for rows in groups]
@@ -139,14 +144,14 @@ def _curve_text(rows: pd.DataFrame, label: str) -> str:
     below = rows.loc[rows["survival"] <= 0.5 + 1e-12, "days"]
     median = f"median {pluralize(int(below.iloc[0]), 'day')}" if len(below) else "median not reached"
     n = int(rows["at_risk"].max())
-    return f"{median}, {percent(last['survival'])}{band} not removed by day {int(last['days']):,}, n = {pluralize(n, 'listing')}"
+    return f"{median}, {percent(last['survival'])}{band} not removed by day {int(last['days']):,}, n = {listed_times(n)}"
 
 
 def _finding(names: list[str], groups: list[pd.DataFrame]) -> str:
     shares = [float(rows["survival"].iloc[-1]) for rows in groups]
     if len(groups) == 1:
         n, days = int(groups[0]["at_risk"].max()), int(groups[0]["days"].iloc[-1])
-        return f"{percent(shares[0])} of listings are not removed by day {days:,} (n = {pluralize(n, 'listing')})"
+        return f"{percent(shares[0])} of listings are not removed by day {days:,} (n = {listed_times(n)})"
     least, most = min(shares), max(shares)
     if least == most:
         return f"Share not removed at the end: {percent(least)} in every group"

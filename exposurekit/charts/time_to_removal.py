@@ -22,7 +22,7 @@ from exposurekit.charts.bars import (
     row_labels,
     whiskers,
 )
-from exposurekit.charts.survival import age_ticks
+from exposurekit.charts.survival import age_ticks, listed_times
 from exposurekit.charts.theme import (
     BLUE,
     GREY,
@@ -37,6 +37,9 @@ from exposurekit.contract.types import REMOVED
 from exposurekit.text.formatting import NO_VALUE, percent, pluralize
 
 _SHARE = "estimated share still listed"
+_OWN_DAYS = (
+    "The shares still listed are not after the same number of days, but each after the longest age observed."
+)
 _CUT_AT = 2  # times the longest median: an interval beyond it ends in an arrow, and its text says where
 _ARROW_AT = 1.06  # times the last day, where nobody reads it as that day
 _FAR = 0.1  # of the axis: a text so far behind its dot is not read as the number of another day, since it says what it is
@@ -82,8 +85,8 @@ def _medians(table: pd.DataFrame, by: str | None, provenance: str) -> Chart:
     shares = {"range": [-0.02, 1.45], "tickvals": [0, 1], "tickformat": ".0%"}
     return row_chart(
         [*median_traces(drawn, names, most), *_shares(drawn, names)],
-        [f"{name} (n = {pluralize(n, 'listing')})" for name, n in zip(names, drawn["n"], strict=True)],
-        median_axis("median time to removal (days)", most),
+        [f"{name} (n = {listed_times(n)})" for name, n in zip(names, drawn["n"], strict=True)],
+        median_axis("days from first observation to removal", most),
         right=shares | {"title": {"text": _SHARE}},
         finding=_finding(table, groups),
         summary=_summary(drawn, by),
@@ -217,38 +220,43 @@ def format_days(days: float) -> str:
     return f"{days:,g} {'day' if days == 1 else 'days'}"
 
 
+def own_days(table: pd.DataFrame) -> str:
+    """That shares are after different numbers of days, as a sentence; empty if they are not."""
+    return _OWN_DAYS if len({*table.loc[table["never"].notna(), "followed_days"]}) > 1 else ""
+
+
 def _finding(table: pd.DataFrame, groups: str) -> str:
     n, enough = int(table["n"].sum()), table[table["never"].notna()]
     if not n:
         return "Median time to removal: no listing was observed from its start"
     if enough.empty:
         reason = UNREQUESTED if table["unrequested"].any() else "too few listings"
-        return f"Median time to removal: {reason} (n = {pluralize(n, 'listing')})"
+        return f"Median time to removal: {reason} (n = {listed_times(n)})"
     medians = enough["median_days"].dropna()
     if medians.empty:
         where = f" on any of {len(table):,} {groups}" if len(table) > 1 else ""
-        return f"Median time to removal: not reached{where} (n = {pluralize(n, 'listing')})"
+        return f"Median time to removal: not reached{where} (n = {listed_times(n)})"
     least, most = float(medians.min()), float(medians.max())
     days = f"{least:,g} to {format_days(most)}" if most > least else format_days(most)
     if len(table) == 1:
         row = table.to_dict("records")[0]
         band = format_interval(row["median_low"], row["median_high"], "{:,g}".format, interval_label(table))
-        return f"Median time to removal: {days}{band.removesuffix(')')}; n = {pluralize(n, 'listing')})"
+        return f"Median time to removal: {days}{band.removesuffix(')')}; n = {listed_times(n)})"
     rest, unasked = len(enough) - len(medians), int(table["unrequested"].sum())
     not_reached = f"; not reached on {rest:,}" if rest else ""
     not_reached += f"; {UNREQUESTED} on {unasked:,}" if unasked else ""
     of_groups = f"on {len(medians):,} of {len(table):,} {groups}{not_reached}"
-    return f"Median time to removal: {days} {of_groups} (n = {pluralize(n, 'listing')})"
+    return f"Median time to removal: {days} {of_groups} (n = {listed_times(n)})"
 
 
 def _summary(table: pd.DataFrame, by: str | None) -> str:
     rows, label = zip(row_labels(table, by), table.to_dict("records"), strict=True), interval_label(table)
     texts = [
-        f"{name}: {median_text(row, label)}, {_share_text(row, label)}, n = {pluralize(row['n'], 'listing')}"
+        f"{name}: {median_text(row, label)}, {_share_text(row, label)}, n = {listed_times(row['n'])}"
         for name, row in rows
     ]
     n = int(table["left_out"].sum())
     excluded = (
         f" {pluralize(n, 'listing')} already present at the first load excluded (left-censored)." if n else ""
     )
-    return f"{join_rows(texts)}{excluded}"
+    return f"{f'{join_rows(texts)} {own_days(table)}'.strip()}{excluded}"

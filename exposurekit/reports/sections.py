@@ -23,6 +23,7 @@ from exposurekit.analysis.statuses import OPEN, UNKNOWN, VANISHED
 from exposurekit.analysis.step_requirements import NAME_DIFFERS
 from exposurekit.analysis.survival import is_unrequested
 from exposurekit.analysis.work_queue import DONE, TO_DO, UNABLE
+from exposurekit.charts.survival import listed_times
 from exposurekit.charts.theme import (
     adopt_figure,
     format_duration,
@@ -30,7 +31,7 @@ from exposurekit.charts.theme import (
     label_text,
     short,
 )
-from exposurekit.charts.time_to_removal import format_days, without_estimates
+from exposurekit.charts.time_to_removal import format_days, own_days, without_estimates
 from exposurekit.charts.work_queue import LATER, NOT_STARTED
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import InvalidArgument
@@ -243,7 +244,7 @@ def _base(data: ReportData, n: int, n_open: int) -> str:
     """A sentence on the listings that were followed, and how many of them are open."""
     followed = statements.followed(data, n)
     subject = f"{followed[:1].upper()}{followed[1:]}"
-    return f"{subject} {'is' if n == 1 else 'are'} followed (n = {pluralize(n, 'listing')}); {n_open:,} of them {'is' if n_open == 1 else 'are'} open."
+    return f"{subject} {'is' if n == 1 else 'are'} followed (n = {listed_times(n)}); {n_open:,} of them {'is' if n_open == 1 else 'are'} open."
 
 
 # --- sections ---------------------------------------------------------------------------------------------
@@ -764,7 +765,7 @@ def _time_to_removal(data: ReportData) -> Section | None:
         clocks += _SAME_MEDIANS if clocks and with_requests is table else ""
         section = replace(section, table=table if with_requests is None else with_requests)
     how_counted = (f"{_FROM_FIRST}{clocks}.", f"{how_sure} {base}".strip())
-    limits = (*_without_removals(data), hidden, _CENSORING_NOTE, _resolution(data))
+    limits = (*_without_removals(data), own_days(times), hidden, _CENSORING_NOTE, _resolution(data))
     return _add_points(replace(section, text=speeds), *how_counted, *limits)
 
 

@@ -539,7 +539,7 @@ def test_time_to_removal_states_its_interval_and_listings(history, pages):
     assert section.finding == f"Median time to removal: {median}; an estimated {share} {after}."
     ends = band.strip("()").removeprefix("95% interval: ")
     assert re.fullmatch(
-        rf"95% interval: .* days, and {ends} of listings\. .* \(n = {row['n']} listings\); {row['open']} of them are open\.",
+        rf"95% interval: .* days, and {ends} of listings\. .* \(n = {row['n']} times listed\); {row['open']} of them are open\.",
         section.points[1],
     )
 

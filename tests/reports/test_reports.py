@@ -514,7 +514,7 @@ def test_followed_listings_are_those_found_later_and_relistings(tmp_path, n_firs
     assert cards["half removed within"].qualifier.endswith(f"based on {words}")
     section = section_of(report, "time_to_removal")
     n_open = section.table["open"].sum()
-    assert f"{words} are followed (n = {n} listings); {n_open} of them are open." in section.points
+    assert f"{words} are followed (n = {n} times listed); {n_open} of them are open." in section.points
     person = section_alone("time_to_removal", history, user=1)
     assert "followed (n = " not in " ".join(person.points)
 
