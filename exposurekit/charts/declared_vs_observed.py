@@ -110,18 +110,21 @@ def _finding(table: pd.DataFrame) -> str:
         return "Declared vs observed days: no declared days are recorded"
     if judged.empty:
         return "Declared vs observed days: too few requests to judge any site"
-    of_sites = f"of {pluralize(len(judged), 'site')} judged"
-    if longer.empty:
-        return f"No site takes longer than declared, {of_sites}"
+    n, n_longer = len(judged), len(longer)
     names = names_or_count(row_labels(longer, "site"), "sites")
-    takes = "takes" if len(longer) == 1 else "take"
-    return f"{len(longer):,} {of_sites} {takes} longer than declared: {names}"
+    if n == 1:
+        slower = f"slower than it declares: {names}" if n_longer else "not slower than it declares"
+        return f"The only site that can be judged is {slower}"
+    if not n_longer:
+        return f"None of the {n:,} sites that can be judged is slower than it declares"
+    are = "is slower than it declares" if n_longer == 1 else "are slower than they declare"
+    return f"Of the {n:,} sites that can be judged, {n_longer:,} {are}: {names}"
 
 
 def _summary(table: pd.DataFrame, label: str, *, n_without: int) -> str:
     rows = zip(row_labels(table, "site"), table.to_dict("records"), strict=True)
     allowance = table.attrs.get("allowance_days")
-    days = f" and the {format_days(allowance)} that verifying may take" if allowance else ""
+    days = f" and the {format_days(allowance)} that verification may take" if allowance else ""
     without = f" Not drawn: {pluralize(n_without, 'site')} without a request." if n_without else ""
     return (
         f"{join_rows([f'{name}: {_row_text(row, label)}' for name, row in rows])} A request is overdue if its listing was "

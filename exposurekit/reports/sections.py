@@ -112,7 +112,7 @@ _RECORD_COLUMNS = (
     *("site", "status", "first_seen_at", "changed_at", "evidence_before", "evidence_after"),
     *("age", "states", "href"),
 )
-_OVERDUE = "A request is overdue if its listing was still pending {days} after the declared day: so long may verifying take."
+_OVERDUE = "A request is overdue if its listing was still pending {days} after the declared day: verification may take that long."
 _LATE_NOTES = (
     (
         "A site takes longer if more than half of its due requests are overdue, and by more than chance would explain (sign "
@@ -826,7 +826,7 @@ def _median_from_request(data: ReportData) -> str:
 
 
 def _declared_vs_observed(data: ReportData) -> Section | None:
-    """The days that sites declare and take; those that declare nothing are counted only."""
+    """The days that sites declare and take; those that declare nothing, or had no request, are counted only."""
     table = data.tables["declared_vs_observed"]
     if table is None:
         title = QUESTIONS["declared_vs_observed"].title
@@ -836,16 +836,19 @@ def _declared_vs_observed(data: ReportData) -> Section | None:
     section = _section(data, "declared_vs_observed", declared)
     sites = data["records"]["site"]
     total, rest = sites.nunique(), sites[~sites.isin(declared["site"])].nunique()
-    others = (
-        f" {rest:,} of {pluralize(total, 'site')} {'has' if rest == 1 else 'have'} no declared days."
-        if rest
-        else ""
-    )
+    had_none = (declared["n"] == 0) & (declared["left_out"] == 0) & declared["site"].isin(sites)
+    idle, all_sites = int(had_none.sum()), pluralize(total, "site")
+    others = [
+        f"{rest:,} of {all_sites} {'has' if rest == 1 else 'have'} no declared days" if rest else "",
+        f"{idle:,} {'more' if rest else f'of {all_sites}'} had no request" if idle else "",
+    ]
     if section is not None and section.table is not None:
         section = replace(section, table=section.table.drop(columns="q_value"))  # for analysts
     overdue = _OVERDUE.format(days=pluralize(int(table.attrs["allowance_days"]), "day"))
     hidden = section.text if section else ""
-    section = section and replace(section, text=f"{overdue}{others}")
+    section = section and replace(
+        section, text=f"{overdue} {statements.sentences(['; '.join(filter(None, others))])}".strip()
+    )
     return _add_points(section, *_LATE_NOTES, hidden)
 
 

@@ -285,6 +285,25 @@ def test_declared_site_without_a_request_is_not_drawn():
     assert title(nobody) == "No removal was requested yet"
 
 
+@pytest.mark.parametrize(
+    ("takes_longer", "finding"),
+    [
+        ([True], "The only site that can be judged is slower than it declares: A"),
+        ([False, None], "The only site that can be judged is not slower than it declares"),
+        ([False, False], "None of the 2 sites that can be judged is slower than it declares"),
+        ([True, False, None], "Of the 2 sites that can be judged, 1 is slower than it declares: A"),
+        ([True, True, False], "Of the 3 sites that can be judged, 2 are slower than they declare: A and B"),
+        ([None], "Declared vs observed days: too few requests to judge any site"),
+    ],
+)
+def test_slow_sites_are_of_those_that_can_be_judged(takes_longer, finding):
+    near = analysis.declared_vs_observed(requests(), declared()).head(1)
+    table = pd.concat([near] * len(takes_longer), ignore_index=True).assign(
+        site=[*"ABC"[: len(takes_longer)]], takes_longer=pd.array(takes_longer, dtype="boolean")
+    )
+    assert title(charts.declared_vs_observed(table)) == finding
+
+
 def test_range_of_days_gone_is_that_of_the_table():
     """The table and the lead have the days between two observations; what may lie between runs is words alone."""
     table = returned(("A", "removed", 10), ("A", "removed", 4), ("A", "removed", None))

@@ -1350,15 +1350,24 @@ def with_tables(data, sections, **tables):
 def test_sites_that_take_longer_than_declared_are_named(fleet_data):
     [none] = with_tables(fleet_data, ["declared_vs_observed"], declared_vs_observed=None).sections
     assert none.text.startswith("Nobody has entered how fast sites promise to remove listings, ")
-    answer = ek.analysis.declared_vs_observed(requests(), declared())
+    sites = fleet_data["records"]["site"]
+    days = declared().replace({"site": {"Other": sites.iloc[0]}})  # which had no request
+    answer = ek.analysis.declared_vs_observed(requests(), days)
     report = with_tables(fleet_data, ["declared_vs_observed"], declared_vs_observed=answer)
     [section] = report.sections
-    assert section.finding == "1 of 1 site judged takes longer than declared: Near."
+    assert section.finding == "The only site that can be judged is slower than it declares: Near."
+    assert section.text.startswith(
+        "A request is overdue if its listing was still pending 2 days after the declared day: verification may take that long. "
+    )
+    rest = sites.nunique() - 1
+    assert section.text.endswith(
+        f" {rest} of {sites.nunique()} sites have no declared days; 1 more had no request."
+    )
     assert (
         "A site takes longer if more than half of its due requests are overdue, and by more than chance would explain"
         in section.points[0]
     )
-    assert section.table["site"].tolist() == ["Near", "Other", "Far"]
+    assert section.table["site"].tolist() == ["Near", sites.iloc[0], "Far"]
     page = report.to_html()
     assert ">yes</td>" in page.partition('id="declared_vs_observed"')[2].partition("</section>")[0]
 
