@@ -47,7 +47,9 @@ _DIRECTNESS = ("address", "phone", "email")
 _KINDS_MAX = 3
 WEEK_DAYS = 7  # of the changes that each figure and the section "week" state, if the history is that old
 _SITES_NAMED = 3  # of one person, in a row of a table
-LISTED_NAMES = "as most of a person's listings show them, in small letters if one does; those on file were not loaded"
+LISTED_NAMES = (
+    "as most of a person's listings show them, not in capitals if any is not; those on file were not loaded"
+)
 
 
 @dataclass(frozen=True)

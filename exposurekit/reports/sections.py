@@ -102,7 +102,7 @@ _USER = re.compile(r"\buser (\d+)\b")
 _SHARED_VISITS = (
     "Times split the start on a site among the people listed there; a report on one person counts it in full."
 )
-_ROWS_NOTE = "The list has one row per listing or person, so it is left out: this report shows totals only."
+_ROWS_NOTE = "The list has one row per listing or person and is left out because the report is shared: it shows totals only."
 _NO_PROFILES = (
     "this report was made from a history, which does not store what people have on file. A report that is made while "
     "connected to the service has it."
@@ -841,6 +841,7 @@ def _declared_vs_observed(data: ReportData) -> Section | None:
     others = [
         f"{rest:,} of {all_sites} {'has' if rest == 1 else 'have'} no declared days" if rest else "",
         f"{idle:,} {'more' if rest else f'of {all_sites}'} had no request" if idle else "",
+        _hidden_sites(data, section, int(((declared["n"] > 0) | (declared["left_out"] > 0)).sum())),
     ]
     if section is not None and section.table is not None:
         section = replace(section, table=section.table.drop(columns="q_value"))  # for analysts
@@ -850,6 +851,14 @@ def _declared_vs_observed(data: ReportData) -> Section | None:
         section, text=f"{overdue} {statements.sentences(['; '.join(filter(None, others))])}".strip()
     )
     return _add_points(section, *_LATE_NOTES, hidden)
+
+
+def _hidden_sites(data: ReportData, section: Section | None, requested: int) -> str:
+    """How many of the sites that declare days and had requests a share-safe section leaves out; empty if none."""
+    if data.sharing is None or section is None or section.table is None:
+        return ""
+    hidden = requested - int((section.table["n"] > 0).sum())
+    return f"{hidden:,} more {'is' if hidden == 1 else 'are'} {statements.IS_SHARED}" if hidden else ""
 
 
 def _speeds(data: ReportData) -> str:
@@ -1140,7 +1149,7 @@ def _how_to_work(data: ReportData) -> Iterator[str]:
     yield _CHECK_FIRST if any(statements.checks(data)) else ""
     yield _minutes_spent(data)
     if data.sharing is not None:
-        yield "Whether the values that sites require are on file is left out." if data.unchecked_sites else ""
+        yield statements.sentences([statements.LEFT_OUT]) if data.unchecked_sites else ""
         yield _OTHERS_OPEN
 
 
@@ -1192,7 +1201,7 @@ def _unknowns(data: ReportData) -> Iterator[str]:
     if gone:
         are = "listing is" if gone == 1 else "listings are"
         yield f"{gone:,} {are} of people whom the service no longer lists."
-    if not data.has_profiles:
+    if not data.has_profiles and data.sharing is None:  # of a share-safe report, the manual work says it
         yield f"Whether required values are on file is not known: {_NO_PROFILES}"
 
 

@@ -33,7 +33,8 @@ RELISTING_SITES = 2  # named in the finding
 CAME_BACK = "came back"  # of a listing, however often; each time is a relisting
 _ADDRESSES = {"email": "email address"}
 NEED_HISTORY = "success rates need a history"
-LEFT_OUT = "whether required values are on file is not shown"  # of a share-safe report
+IS_SHARED = "left out because the report is shared"  # of what a share-safe report does not have
+LEFT_OUT = f"whether required values are on file is {IS_SHARED}"
 
 
 def checks(data: ReportData) -> tuple[int, int]:

@@ -657,10 +657,10 @@ def test_actions_on_one_history_agree(stalled):
     texts = {kind: [action.text for action in report.actions] for kind, report in stalled.items()}
     assert texts["live"][0] == "Remove 6 of 7 open listings on Quick by hand"
     assert texts["history"][0] == texts["shared"][0] == "Remove 7 listings on Quick by hand"
-    not_shown = "; whether required values are on file is not shown"
+    not_shown = "; whether required values are on file is left out because the report is shared"
     checks = {
         "history": ". Before you begin, check that the required values are on file.",
-        "shared": ". Whether required values are on file is not shown.",
+        "shared": ". Whether required values are on file is left out because the report is shared.",
     }
     for kind, note in (checks | {"changes": checks["history"]}).items():
         assert stalled[kind].actions[0].effect.endswith(note)

@@ -789,6 +789,11 @@ def test_declared_days_of_sites_with_few_requests_are_hidden(removals_history):
     assert (table["n"] >= FEW).all()
     assert {*table["site"]} < {*answer["site"]}
     assert "sites with fewer than" in statements(section)
+    requested = answer["site"][(answer["n"] > 0) | (answer["left_out"] > 0)]
+    hidden = len(requested) - requested.isin(table["site"]).sum()
+    assert re.search(r"(\d+) more (?:is|are) left out because the report is shared\.$", section.text)[
+        1
+    ] == str(hidden)
 
 
 def test_small_number_of_incomplete_people_is_hidden(removals_history, shared_removals):
