@@ -478,7 +478,8 @@ def _score(data: ReportData) -> Section | None:
         return section
     safe = data.person_rows if data.sharing is None else data.sharing.table(data.person_rows)
     total, _, most = section.finding.partition("; ")
-    section = replace(section, finding=f"{most[:1].upper()}{most[1:]}", table=_with_people(safe, data.names))
+    most = f"{most[:1].upper()}{most[1:].removesuffix('.')}{_without_doubt(data)}."
+    section = replace(section, finding=most, table=_with_people(safe, data.names))
     doubt, counted = _other_namesakes(data), f"{total}: {points.removeprefix('points: ')}."
     most, data_kinds = _most_exposed(data)
     words = [most, doubt or counted]
@@ -543,6 +544,18 @@ def _without_namesakes(data: ReportData) -> str:
         else pluralize(len(names), "person", "people")
     )
     return f"; without {'it' if doubtful.total() == 1 else 'them'}, {who} would have the most points"
+
+
+def _without_doubt(data: ReportData) -> str:
+    """The points of the first without what may be of a namesake, in brackets; empty if the first place does not rest on it."""
+    table = data["score"]
+    is_first = len(table) > 1 and table["score"].iloc[0] > table["score"].iloc[1]  # alone
+    if data.sharing is not None or not is_first or not _without_namesakes(data):
+        return ""
+    first = table.iloc[0]
+    n = _namesakes(data)[int(first["user_id"])]
+    points = first["score"] - n * analysis.WEIGHTS[DISCOVERED]
+    return f" ({points:,g} without {pluralize(n, 'doubtful listing')})"
 
 
 def _namesakes(data: ReportData) -> Counter[int]:

@@ -30,7 +30,7 @@ from exposurekit.reports.html import Glossary, _body, _card_labels, _displayed, 
 from exposurekit.reports.kinds import build_report, needed_tables
 from exposurekit.reports.manual_steps import open_items
 from exposurekit.reports.model import Removal
-from exposurekit.text.formatting import percent
+from exposurekit.text.formatting import percent, pluralize
 from exposurekit.text.sanitize import escaped
 
 
@@ -1417,9 +1417,12 @@ def test_first_place_that_rests_on_a_namesake_is_said(fleet_data):
         [section] = with_tables(fleet_data, ["score"], work_queue=named, score=score).sections
         assert f"; {n} of them may be of a namesake" in section.text
         assert (" would have the most points" in section.text) == is_said
+        of_doubt = f": 50 ({50 - 3 * n} without {pluralize(n, 'doubtful listing')})."
+        assert section.finding.endswith(of_doubt if is_said else ": 50.")
         assert "Points go by count, not by how sensitive the data is." in section.points
     close = score.assign(score=[50, 50 - 3 * n + 1, 1])
     [section] = with_tables(fleet_data, ["score"], work_queue=named, score=close).sections
+    assert section.finding.endswith(f": 50 ({50 - 3 * n} without {pluralize(n, 'doubtful listing')}).")
     assert f", {fleet_data.names[int(others[0])]} would have the most points." in section.text
 
 
