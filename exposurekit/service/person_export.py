@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import Column, LargeBinary, Table, select
+from sqlalchemy import Column, ColumnElement, LargeBinary, Table, select
 
 from exposurekit.contract import codec
 from exposurekit.service.accounts import consent
@@ -17,8 +17,8 @@ from exposurekit.service.database_check import encrypted_columns
 from exposurekit.service.storage import tables
 from exposurekit.service.storage.database import DAMAGED, Session
 
-COPIES = {"user_documents"}  # what Get user returns
-SECRETS = {"users.secret_ciphertext", "mail_requests.ciphertext"}  # of the API, and of addresses for mail
+_COPIES = {"user_documents"}  # what Get user returns
+_SECRETS = {"users.secret_ciphertext", "mail_requests.ciphertext"}  # of the API, and of addresses for mail
 _TECHNICAL = {"user_id", "lease", "lease_until", "version", "integrator_id"}
 
 
@@ -36,7 +36,9 @@ async def export(session: Session, user_id: int) -> PersonExport:
     user = await consent.lock_user(session, user_id, changes=False)  # one state of all tables
     name = tables.integrators.c.name
     [integrator] = await session.all(select(name).where(tables.integrators.c.id == user.integrator_id))
-    exported = {table.name: await _rows(session, table, user_id) for table in tables_of_people()}
+    exported = {
+        table.name: await _rows(session, table, owned, user_id) for table, owned in _tables_of_person(user_id)
+    }
     [person] = exported["users"]
     if person.get("content"):
         person["content"] = _with_day_of_birth(person["content"])
@@ -52,21 +54,23 @@ async def export(session: Session, user_id: int) -> PersonExport:
     return PersonExport(about | exported, len(rows), sum(row.get("damaged", False) for row in rows))
 
 
-def tables_of_people() -> Iterator[Table]:
-    """Yield the tables with rows of one person each, apart from copies."""
+def _tables_of_person(user_id: int) -> Iterator[tuple[Table, ColumnElement[bool]]]:
+    """Yield each table about people, apart from copies, and which of its rows are this person's."""
     for table in tables.metadata.sorted_tables:
-        if table is tables.users or ("user_id" in table.c and table.name not in COPIES):
-            yield table
+        owned = tables.of_person(table, user_id)
+        if owned is not None and table.name not in _COPIES:
+            yield table, owned
 
 
-async def _rows(session: Session, table: Table, user_id: int) -> list[dict[str, Any]]:
+async def _rows(
+    session: Session, table: Table, owned: ColumnElement[bool], user_id: int
+) -> list[dict[str, Any]]:
     """Return a person's rows of a table; ``content`` is what is encrypted, None if it is damaged."""
-    owner = table.c.id if table is tables.users else table.c.user_id
-    rows = await session.all(select(table).where(owner == user_id).order_by(table.c.id))
+    rows = await session.all(select(table).where(owned).order_by(table.c.id))
     columns = [column for column in table.c if _is_plain(column)]
     exported = [{column.name: getattr(row, column.name) for column in columns} for row in rows]
     for encrypted, column, _, purpose in encrypted_columns():
-        if encrypted is not table or f"{table.name}.{column.name}" in SECRETS:
+        if encrypted is not table or f"{table.name}.{column.name}" in _SECRETS:
             continue
         filled = [n for n, row in enumerate(rows) if getattr(row, column.name) is not None]
         ciphertexts = [

@@ -26,6 +26,12 @@ FULL = {
     "emails": [{"address": "jane@doe.example"}],
     "phone_numbers": [{"number": "2025550123"}],
 }
+# Every table with rows about people.
+PERSONAL = {
+    *("users", "user_items", "records", "links", "alerts", "service_history", "consents", "candidates"),
+    *("deliveries", "events", "attempts", "user_documents"),
+    *("mail_requests", "mail_messages", "evidence"),
+}
 
 
 async def fill(work: Session, user_id: int, integration_name: str) -> int:

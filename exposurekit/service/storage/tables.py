@@ -13,6 +13,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    ColumnElement,
     DateTime,
     Dialect,
     Float,
@@ -26,6 +27,7 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
     UniqueConstraint,
+    select,
     text,
 )
 from sqlalchemy.schema import SchemaItem
@@ -303,3 +305,18 @@ audit_entries = Table(
     Column("previous_hash", String(64), nullable=False, unique=True),
     Column("hash", String(64), nullable=False),
 )
+
+
+def of_person(table: Table, user_id: int) -> ColumnElement[bool] | None:
+    """Return which rows of a table are about a person, directly or through a row of theirs; None: it has no such rows."""
+    if table is users:
+        return users.c.id == user_id
+    keys = [key for column in table.c for key in column.foreign_keys]
+    for key in keys:
+        if key.column.table is users:
+            return key.parent == user_id
+    for key in keys:
+        owned = of_person(key.column.table, user_id)
+        if owned is not None:
+            return key.parent.in_(select(key.column).where(owned))
+    return None

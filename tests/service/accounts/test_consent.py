@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import insert, select, text, update
 from support import full_person
-from support.full_person import FULL
+from support.full_person import FULL, PERSONAL
 from support.services import LISTING, SITE, json_body
 
 from exposurekit.service.accounts import consent as accounts_consent
@@ -240,13 +240,6 @@ def about(rows, user):
         elif table is tables.attempts:
             rows_by_table[table.name] = [row for row in some if row.delivery_id in owned]
     return rows_by_table
-
-
-PERSONAL = {
-    *("users", "user_items", "records", "links", "alerts", "service_history", "consents", "candidates"),
-    *("deliveries", "events", "attempts", "user_documents"),
-    *("mail_requests", "mail_messages", "evidence"),
-}
 
 
 def test_purging_deletes_all_rows_of_the_user_and_no_others(service):
