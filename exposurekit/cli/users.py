@@ -223,11 +223,15 @@ def _entered(label: str) -> str:
 def users_export(*, user_id: int, out: Path, database: ServiceDatabase) -> None:
     """Write what is stored about a person to a JSON file.
 
-    For a person who asks what is held about them: what is on file, who consented and when, records, links, alerts, opt-outs,
-    mail, evidence and webhooks. Only your account can read the file, and a file that exists is not overwritten. The
-    audit log records the export.
+    Use it when a person asks what you hold about them. The file contains what the database stores about them: what is on
+    file, who consented and when, records, links, alerts, candidates, opt-outs, mail, evidence, and the webhooks sent about
+    them. Only your account can read it, and a file that exists is not overwritten. The audit log records the export.
 
-    It does not contain secrets, or data that integrators received. Mail, and pages in the evidence, may also name others.
+    It does not contain secrets, what integrators store in their own systems, histories, reports, backups, the audit log,
+    rejected candidates' listings, or mail that no request's address identifies.
+
+    Undecided candidates may be listings of namesakes; listings, mail and evidence may name relatives and others. Mail whose
+    link was not followed may contain a confirmation link that still works.
 
     Example: exposurekit users export 7 --out person-7.json
     """

@@ -1,6 +1,7 @@
 """Export of what is stored about one person: every row of theirs, decrypted, by table.
 
-What reveals nothing about the person is left out: digests, leases, secrets, and copies of other rows.
+What reveals nothing about the person is left out: digests, leases, secrets, copies of other rows, and the content of
+rejected candidates, which are about somebody else.
 """
 
 from collections.abc import Iterator, Mapping
@@ -8,12 +9,13 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, LargeBinary, Table, select
+from sqlalchemy import Column, ColumnElement, LargeBinary, Row, Table, select
 
 from exposurekit.contract import codec
 from exposurekit.service.accounts import consent
 from exposurekit.service.accounts.subject import EPOCH
 from exposurekit.service.database_check import encrypted_columns
+from exposurekit.service.findings.candidates import REJECTED
 from exposurekit.service.storage import tables
 from exposurekit.service.storage.database import DAMAGED, Session
 
@@ -72,7 +74,11 @@ async def _rows(
     for encrypted, column, _, purpose in encrypted_columns():
         if encrypted is not table or f"{table.name}.{column.name}" in _SECRETS:
             continue
-        filled = [n for n, row in enumerate(rows) if getattr(row, column.name) is not None]
+        filled = [
+            n
+            for n, row in enumerate(rows)
+            if getattr(row, column.name) is not None and not _is_of_another(table, row)
+        ]
         ciphertexts = [
             (
                 purpose if isinstance(purpose, str) else getattr(rows[n], purpose.name),
@@ -85,6 +91,11 @@ async def _rows(
             is_damaged = value is DAMAGED
             exported[n] |= {"content": None, "damaged": True} if is_damaged else {"content": value}
     return exported
+
+
+def _is_of_another(table: Table, row: Row[Any]) -> bool:
+    """Return whether an operator decided that a listing is about somebody else."""
+    return table is tables.candidates and row.verdict == REJECTED
 
 
 def _is_plain(column: Column[Any]) -> bool:

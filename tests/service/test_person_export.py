@@ -1,15 +1,18 @@
 """The export of a person has every row and every value that is stored about them, and nothing of others."""
 
+import dataclasses
 import json
 
 import pytest
 from sqlalchemy import update
 from support import full_person
 from support.full_person import FULL, PERSONAL
-from support.services import LISTING, PAGE
+from support.services import LISTING, PAGE, SITE
 
 from exposurekit.service import person_export
 from exposurekit.service.accounts.consent import NoSuchUser
+from exposurekit.service.findings import candidates
+from exposurekit.service.findings.candidates import Assessment
 from exposurekit.service.storage import tables
 
 PERSON = {"first_name": "Juniper", "middle_name": "Jo", "last_name": "Quill", "birth_date": 477_446_400}
@@ -80,6 +83,33 @@ def test_an_export_contains_no_secret_and_nobody_else(service, user, juniper):
         assert hidden not in text.replace(message_of(export), "")
     assert "secret" not in text
     assert "Quill" not in repr(export)
+
+
+def test_a_rejected_candidate_is_exported_without_its_listing(service, juniper):
+    """It is about somebody else, whose data it contains."""
+    namesake = dataclasses.replace(LISTING, name="Juniper Namesake", reference_id="9")
+
+    async def reject(work):
+        await candidates.save(work, juniper, SITE.name, namesake, Assessment("possible", 0.4, ("the age",)))
+        listed = await candidates.all(work, user_id=juniper, limit=9)
+        [one] = [one for one in listed if one.listing.name == namesake.name]
+        await candidates.reject(work, one.id)
+        return one.id
+
+    before = [one["content"] for one in exported(service, juniper).content["candidates"]]
+    rejected = service.work(reject)
+    export = exported(service, juniper)
+    undecided = [one for one in export.content["candidates"] if one["verdict"] == "possible"]
+    assert [one["content"] for one in undecided] == before
+    [row] = [one for one in export.content["candidates"] if one not in undecided]
+    assert row == {
+        "id": rejected,
+        "site": SITE.name,
+        "verdict": "rejected",
+        "score": 0.4,
+        "observed_at": service.clock.now(),
+    }
+    assert "Namesake" not in json.dumps(export.content, default=str)
 
 
 def message_of(export):
