@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, LargeBinary, Row, Table, select
+from sqlalchemy import Column, ColumnElement, LargeBinary, Row, Table, bindparam, select
 
 from exposurekit.contract import codec
-from exposurekit.service.accounts import consent
+from exposurekit.service.accounts.consent import NoSuchUser
 from exposurekit.service.accounts.subject import EPOCH
 from exposurekit.service.database_check import encrypted_columns
 from exposurekit.service.findings.candidates import REJECTED
@@ -22,6 +22,11 @@ from exposurekit.service.storage.database import DAMAGED, Session
 _COPIES = {"user_documents"}  # what Get user returns
 _SECRETS = {"users.secret_ciphertext", "mail_requests.ciphertext"}  # of the API, and of addresses for mail
 _TECHNICAL = {"user_id", "lease", "lease_until", "version", "integrator_id"}
+_INTEGRATOR = (
+    select(tables.integrators.c.name)
+    .join(tables.users, tables.users.c.integrator_id == tables.integrators.c.id)
+    .where(tables.users.c.id == bindparam("user_id"))
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +39,10 @@ class PersonExport:
 
 
 async def export(session: Session, user_id: int) -> PersonExport:
-    """Return what is stored about a person; raises `NoSuchUser` if no user has the id."""
-    user = await consent.lock_user(session, user_id, changes=False)  # one state of all tables
-    name = tables.integrators.c.name
-    [integrator] = await session.all(select(name).where(tables.integrators.c.id == user.integrator_id))
+    """Return what is stored about a person, in the snapshot of a read session; raises `NoSuchUser` if no user has the id."""
+    integrator = await session.first(_INTEGRATOR, {"user_id": user_id})
+    if integrator is None:
+        raise NoSuchUser(user_id)
     exported = {
         table.name: await _rows(session, table, owned, user_id) for table, owned in _tables_of_person(user_id)
     }

@@ -1,15 +1,17 @@
 """The export of a person has every row and every value that is stored about them, and nothing of others."""
 
+import asyncio
 import dataclasses
 import json
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import select, update
 from support import full_person
 from support.full_person import FULL, PERSONAL
 from support.services import LISTING, PAGE, SITE
 
 from exposurekit.service import person_export
+from exposurekit.service.accounts import consent
 from exposurekit.service.accounts.consent import NoSuchUser
 from exposurekit.service.findings import candidates
 from exposurekit.service.findings.candidates import Assessment
@@ -33,7 +35,11 @@ def juniper(user):
 
 
 def exported(service, user_id):
-    return service.work(lambda work: person_export.export(work, user_id))
+    async def export():
+        async with service.database.reading() as session:
+            return await person_export.export(session, user_id)
+
+    return asyncio.run(export())
 
 
 def leaves(value):
@@ -132,6 +138,21 @@ def test_a_damaged_value_costs_that_value(service, juniper):
     assert [(one["content"], one["damaged"]) for one in records] == [(None, True)] * len(records)
     assert export.damaged == len(records)
     assert export.content["users"][0]["content"]["last_name"] == "Quill"
+
+
+def test_an_export_is_one_snapshot_beside_changes(service, juniper):
+    """It waits for no change of the person, and a change between two of its tables is not in it."""
+    before = exported(service, juniper)
+
+    async def export():
+        async with service.database.reading() as session, service.database.writing() as work:
+            await session.first(select(tables.users.c.id))
+            await consent.consent(work, juniper, granted_by="Juniper, later")
+            await consent.withdraw(work, juniper, withdrawn_by="Juniper, later")
+            return await person_export.export(session, juniper)
+
+    assert asyncio.run(export()) == before
+    assert exported(service, juniper).content["consents"][-1]["withdrawn_by"] == "Juniper, later"
 
 
 def test_nobody_cannot_be_exported(service):
