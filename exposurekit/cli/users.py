@@ -240,15 +240,16 @@ def users_export(*, user_id: int, out: Path, database: ServiceDatabase) -> None:
 
     check_writable(out)
     if os.path.lexists(out):
-        raise ConfigurationError(f"--out: {plain(out)} exists: name another file")
+        raise ConfigurationError("--out: that file exists: name another file")  # it may name the person
 
-    exported = database.write(
-        lambda db: person_export.export(db, user_id),
-        lambda exported: action(
-            "users export", f"user {user_id}", **output.fields(exported, "rows", "damaged")
-        ),
-    )
+    exported = database.read(lambda db: person_export.export(db, user_id))
     write_output(out, output.json_document(exported.content), overwrite=False)
+    try:
+        numbers = output.fields(exported, "rows", "damaged")
+        database.record(action("users export", f"user {user_id}", **numbers))
+    except BaseException:  # what is not recorded is not exported
+        out.unlink(missing_ok=True)
+        raise
     click.echo(f"Wrote {output.label_of(out)}: {pluralize(exported.rows, 'row')} about person {user_id}.")
     click.echo(
         "It contains personal data, perhaps also of others: read it before you hand it over.", err=True

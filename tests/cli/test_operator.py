@@ -577,11 +577,28 @@ def test_a_persons_data_is_exported_to_a_private_file(operator):
     assert exported["records"][0]["content"]["name"] == LISTING.name
     assert datetime.fromisoformat(exported["exported_at"]).tzinfo == UTC
     before = file.read_bytes()
-    assert error_of(operator.here(*words)) == "Error: --out: person.json exists: name another file"
+    assert error_of(operator.here(*words)) == "Error: --out: that file exists: name another file"
     assert file.read_bytes() == before
     [entry] = json_output(operator.here("service", "audit", "show", "--json"))["entries"]
     assert (entry["command"], entry["target"]) == ("users export", f"user {user_id}")
     assert entry["details"] == {"rows": rows, "damaged": 0}
+
+
+def test_only_an_export_that_was_written_is_recorded(file_operator):
+    user_id = jane(file_operator)
+    audited = ("service", "audit", "show", "--json")
+    words = ("users", "export", str(user_id), "--out")
+    before = json_output(file_operator.here(*audited))["entries"]
+    too_long = f"{'person' * 41}.json"  # for the draft of the file
+    assert "cannot be written: File name too long" in error_of(file_operator.here(*words, too_long))
+    assert json_output(file_operator.here(*audited))["entries"] == before
+    with closing(sqlite3.connect(file_operator.directory / "service.db")) as other:
+        other.execute(
+            "CREATE TRIGGER closed BEFORE INSERT ON audit_entries BEGIN SELECT RAISE(FAIL, ''); END"
+        )
+        other.commit()
+    assert "the database cannot be used" in error_of(file_operator.here(*words, "person.json"))
+    assert not [*file_operator.directory.glob("*person*")]
 
 
 def test_an_export_says_how_many_values_are_damaged(file_operator):
