@@ -4,7 +4,8 @@ What reveals nothing about the person is left out: digests, leases, secrets, cop
 rejected candidates, which are about somebody else.
 """
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -16,6 +17,7 @@ from exposurekit.service.accounts.consent import NoSuchUser
 from exposurekit.service.accounts.subject import EPOCH
 from exposurekit.service.database_check import encrypted_columns
 from exposurekit.service.findings.candidates import REJECTED
+from exposurekit.service.mail.opt_out_requests import REQUEST
 from exposurekit.service.storage import tables
 from exposurekit.service.storage.database import DAMAGED, Session
 
@@ -52,6 +54,10 @@ async def export(session: Session, user_id: int) -> PersonExport:
     for delivery in exported["deliveries"]:
         if delivery.get("content"):  # the body as text
             delivery["content"] = codec.decode(delivery["content"].encode(), "json")
+    tokens = await _tokens(session, user_id)
+    for message in exported["mail_messages"]:
+        if message.get("content"):
+            message["content"] = _without(tokens, message["content"])
     rows = [row for rows in exported.values() for row in rows]
     about = {
         "user_id": user_id,
@@ -96,6 +102,21 @@ async def _rows(
             is_damaged = value is DAMAGED
             exported[n] |= {"content": None, "damaged": True} if is_damaged else {"content": value}
     return exported
+
+
+async def _tokens(session: Session, user_id: int) -> list[str]:
+    """Return the tokens in the addresses of a person's requests: whoever has one can write to the service as the site."""
+    requests = tables.mail_requests
+    rows = await session.all(select(requests.c.ciphertext).where(requests.c.user_id == user_id))
+    values = session.decrypt_readable([(REQUEST, user_id, row.ciphertext) for row in rows])
+    return [value["token"] for value in values if value is not DAMAGED]
+
+
+def _without(tokens: Iterable[str], message: str) -> str:
+    """Return a message without tokens, also those that quoted-printable breaks over lines."""
+    for token in tokens:
+        message = re.sub("(?:=\r?\n)?".join(token), "[address token]", message, flags=re.IGNORECASE)
+    return message
 
 
 def _is_of_another(table: Table, row: Row[Any]) -> bool:

@@ -52,7 +52,9 @@ async def fill(work: Session, user_id: int, integration_name: str) -> int:
     request = await opt_out_requests.issue(work, user_id, record_id, SITE.name, within=LASTS)
     mailbox = MailSettings(address="optout@privacy.example", directory=Path())
     address = mailbox.request_address(request.token)
-    raw = RawMessage("key", f"To: {address}\r\n\r\nHello".encode())
+    raw = RawMessage(
+        "key", f"To: {address}\r\n\r\n{request.token[:9]}=\r\n{request.token[9:].upper()}\r\nHello".encode()
+    )
     await message_store.store(work, Arrival(raw, [address]), mailbox)
     await consent.deactivate(work, user_id)
     return record_id
