@@ -3,6 +3,8 @@
 import asyncio
 from datetime import UTC, datetime, timedelta
 
+CLOCK_MARGIN = timedelta(minutes=1)  # by which a clock may be set back without an effect
+
 
 class Clock:
     """The system clock."""

@@ -22,6 +22,7 @@ from exposurekit.contract.webhooks import GROUPING_WINDOW, RETRY_DELAYS
 from exposurekit.errors import ExposureError
 from exposurekit.service import jobs, workers
 from exposurekit.service.accounts import consent, documents
+from exposurekit.service.clock import CLOCK_MARGIN
 from exposurekit.service.findings import evidence
 from exposurekit.service.http.client import HttpClient
 from exposurekit.service.mail import message_store
@@ -34,7 +35,6 @@ from exposurekit.service.scanning.scan_warnings import ScanWarnings
 from exposurekit.service.scanning.schedule import SCAN_EVERY, VERIFIED_WITHIN, verified_within
 from exposurekit.service.scanning.websearch import Engine
 from exposurekit.service.sites.definition import Definition
-from exposurekit.service.sites.statistics import CLOCK_MARGIN
 from exposurekit.service.storage import leases, tables
 from exposurekit.service.storage.database import DATABASE_ERRORS, Database
 from exposurekit.service.storage.leases import Bounds, Lease, LeaseLost

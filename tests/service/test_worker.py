@@ -16,8 +16,8 @@ from support.small_web import KEY, QUICK, Card, Folk, GatedAnswer, a_worker, by_
 from exposurekit.contract.webhooks import GROUPING_WINDOW, RETRY_DELAYS
 from exposurekit.sandbox.world.asgi import html
 from exposurekit.service import jobs, workers
+from exposurekit.service.clock import CLOCK_MARGIN
 from exposurekit.service.scanning.schedule import SCAN_EVERY, VERIFIED_WITHIN
-from exposurekit.service.sites.statistics import CLOCK_MARGIN
 from exposurekit.service.storage import leases, tables
 from exposurekit.service.storage.database import Database
 from exposurekit.service.storage.encryption import Vault

@@ -16,6 +16,7 @@ from sqlalchemy import bindparam, select, update
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL
 from exposurekit.errors import ConfigurationError, InvalidArgument
 from exposurekit.service.accounts import consent, users
+from exposurekit.service.clock import CLOCK_MARGIN
 from exposurekit.service.findings import removals
 from exposurekit.service.findings.alerts import Event
 from exposurekit.service.mail import (
@@ -40,7 +41,6 @@ from exposurekit.service.scanning.removal_job import submit_sisters
 from exposurekit.service.scanning.scan import ScanContext, lock_person, writing_with_lease
 from exposurekit.service.scanning.site_scan import PAGE_BYTES_MAX
 from exposurekit.service.sites.definition import Confirmation, Definition
-from exposurekit.service.sites.statistics import CLOCK_MARGIN
 from exposurekit.service.storage import leases
 from exposurekit.service.storage.database import Database, Session
 from exposurekit.service.storage.leases import Lease, LeaseLost

@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import bindparam, select, text, update
 
 from exposurekit.service import workers
+from exposurekit.service.clock import CLOCK_MARGIN
 from exposurekit.service.storage.database import Session
 from exposurekit.service.storage.tables import sites
 
@@ -33,9 +34,6 @@ class Health:
     def inconclusive_rate(self) -> float | None:
         """The share of scans that were inconclusive; None without scans."""
         return self.inconclusive_scans / self.scans if self.scans else None
-
-
-CLOCK_MARGIN = timedelta(minutes=1)  # by which a clock may be set back without an effect
 
 
 async def record_scan(
@@ -73,15 +71,16 @@ async def record_scan(
 async def reserve(session: Session, site: str, *, delay: timedelta, concurrency: int) -> datetime:
     """Reserve the next time slot for a request to a site; no other request may follow within ``delay``.
 
-    As many requests as ``concurrency`` may wait in each worker, so a slot that is taken much later than all of them need was
-    taken by a clock that was ahead.
+    As many requests as ``concurrency`` may wait in each worker. If the next slot is much later than twice what all of them
+    need, a clock that was ahead took it: the slots after that begin when those who wait already are through, and as many
+    requests may then wait for them.
     """
     row = await _lock_site(session, site)
     now = session.clock.now()
     at = max(row.next_request_at or now, now)
     if at > now + concurrency * delay + CLOCK_MARGIN:
         longest = max((await workers.count(session)).running, 1) * concurrency * delay
-        if at > now + longest + CLOCK_MARGIN:
+        if at > now + 2 * longest + CLOCK_MARGIN:
             at = now + longest
     await session.run(_CHANGE, {"next_request_at": at + delay, "site": site})
     return at

@@ -151,6 +151,20 @@ def test_the_turns_of_all_running_workers_are_plausible(two, running, expected):
     assert two.reserve(delay=minute) == expected
 
 
+@pytest.mark.parametrize(("running", "concurrency"), [(1, 1), (1, 4), (3, 4)])
+def test_turns_after_a_clock_correction_are_apart(two, running, concurrency):
+    """As many requests may wait as all workers make at a time, beside those that waited before the correction."""
+    minute, waiting = timedelta(minutes=1), running * concurrency
+    two.clock.advance(timedelta(hours=5))
+    for _ in range(waiting):
+        two.reserve(delay=minute, concurrency=concurrency)
+    two.clock.advance(-timedelta(hours=5))
+    for number in range(running):
+        two.write(workers.note, f"worker {number}")
+    turns = [two.reserve(delay=minute, concurrency=concurrency) for _ in range(waiting)]
+    assert turns == [60 * (waiting + number) for number in range(waiting)]
+
+
 def test_concurrent_reservations_get_different_turns(two):
     async def concurrently():
         turns = (
