@@ -945,7 +945,9 @@ def test_logs_and_database_contain_no_personal_data_and_no_secret(post, jane, ca
     post.later(60)
     post.work(post.another_worker(http=HttpClient()))
     logged = "\n".join(record.getMessage() + str(record.args) for record in caplog.records)
-    lines = [record.getMessage() for record in caplog.records if record.name == "exposurekit.service"]
+    messages = [record.getMessage() for record in caplog.records if record.name == "exposurekit.service"]
+    lines = [message for message in messages if message.startswith("webhook=")]
+    assert {*messages} - {*lines} == {"record=1 status='discovered'"}
     assert lines[0] == f"webhook={dead.webhook_id} outcome=status 500 state=pending"
     assert lines[3].endswith("state=dead")
     outcomes = [
