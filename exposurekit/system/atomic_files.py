@@ -11,6 +11,8 @@ from exposurekit.text.sanitize import plain
 
 NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # the disk, a quota or a limit on files refused a write
 
+_NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP}  # a file system without hard links, such as FAT
+
 
 def write_file(
     path: Path, content: bytes | Iterable[bytes], *, overwrite: bool = True, durable: bool = False
@@ -33,12 +35,29 @@ def write_file(
         if overwrite:
             draft.replace(path)
         else:
-            path.hardlink_to(draft)
+            _place(draft, path)
     except FileExistsError:
         return False
     finally:
         draft.unlink(missing_ok=True)
     return True
+
+
+def _place(draft: Path, path: Path) -> None:
+    """Give a draft a name that nothing has; raises `FileExistsError` if something has it."""
+    try:
+        path.hardlink_to(draft)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+    else:
+        return
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))  # empty for a moment
+    try:
+        draft.replace(path)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
 
 
 def output_path(path: object) -> Path:
