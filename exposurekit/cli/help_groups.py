@@ -6,18 +6,27 @@ from typing import Any
 
 import click
 
+from exposurekit.cli.options import IdType
+
 
 class Command(click.Command):
-    """A command that says what is wrong with ``-1``: it is no option."""
+    """A command that says what is wrong with ``-1`` in place of a number: it is no option."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the words of the command line."""
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            if re.fullmatch(r"-\d", error.option_name):
+            if re.fullmatch(r"-\d", error.option_name) and any(map(_is_number, self.params)):
                 raise click.UsageError("a number must not be negative here", ctx) from None
             raise
+
+
+def _is_number(parameter: click.Parameter) -> bool:
+    """Return whether a parameter is a number that is typed without an option."""
+    return isinstance(parameter, click.Argument) and isinstance(
+        parameter.type, IdType | click.types.IntParamType
+    )
 
 
 class Group(click.Group):
