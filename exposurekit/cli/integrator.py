@@ -209,14 +209,16 @@ def integrator_remove(*, name: str, with_users: bool, yes: bool, database: Servi
             number = pluralize(people, "person", "people")
             confirm_deletion(f"Delete {name} and {number}? This cannot be undone.")
 
-    removed = _change(
-        database,
+    change, describe = _audited(
         "remove",
         name,
         lambda db: integrators.remove(db, name, with_users=with_users),
         details=lambda users: {"users": users},
     )
+    (_, removed), left = database.erase(change, describe)
     click.echo(f"Removed {name} and {pluralize(removed, 'user')}.")
+    if removed and left:
+        click.echo(left, err=True)
 
 
 @integrator.command("set-callback")
@@ -298,6 +300,13 @@ def _change(
     details: Callable[[T], Mapping[str, Any]] = lambda _: {},
 ) -> T:
     """Change an integrator; the audit log gets its id, and details of the result."""
+    return database.write(*_audited(verb, name, task, details=details))[1]
+
+
+def _audited(
+    verb: str, name: str, task: Task[T], *, details: Callable[[T], Mapping[str, Any]]
+) -> tuple[Task[tuple[int, T]], Callable[[tuple[int, T]], "Action"]]:
+    """Return a change of an integrator whose result has its id first, and what the audit log says of it."""
     from exposurekit.service.accounts import integrators
 
     async def change(db: Any) -> tuple[int, T]:
@@ -307,7 +316,7 @@ def _change(
         integrator_id, result = changed
         return action(f"integrator {verb}", f"integrator {integrator_id}", **details(result))
 
-    return database.write(change, describe)[1]
+    return change, describe
 
 
 def _attester(name: str, attested_by: str | None, *, no_attestation: bool) -> str | None:

@@ -20,6 +20,14 @@ if TYPE_CHECKING:
 NOT_USED = "Definitions with a problem are not used; serve and worker do not start until they are corrected."
 ALL_INVALID = "every site definition is invalid: correct the files"
 _SQLITE = "sqlite:///"
+_LEFT_ON_SQLITE = (
+    "Other processes were reading, so the encrypted data stays in the database's files until a later change overwrites it, "
+    "or the last process closes the database."
+)
+_LEFT_ON_POSTGRESQL = (
+    "PostgreSQL may still hold the encrypted data: in its tables until VACUUM FULL, and in its write-ahead log, with any "
+    "archive and replica of it, until those segments are overwritten or deleted."
+)
 T = TypeVar("T")
 Task = Callable[[Any], Awaitable[T]]  # takes a `Session`
 
@@ -65,14 +73,16 @@ class ServiceDatabase:
         """Append to the audit log what a command did that wrote nothing else."""
         _run_opened(self.unopened(), lambda opened: _run_in(opened.writing(), lambda db: _append(db, done)))
 
-    def erase(self, task: Task[None], describe: "Callable[[None], Action]") -> bool:
-        """Erase as `write` does; return whether the database's log is scrubbed too."""
+    def erase(self, task: Task[T], describe: "Callable[[T], Action]") -> tuple[T, str]:
+        """Erase as `write` does, and scrub the database's log; return also where the data remains, empty if nowhere."""
 
-        async def erase(opened: Any) -> bool:
-            await _run_in(opened.writing(), _audited(task, describe))
-            return bool(await opened.scrub())
+        async def erase(opened: Any) -> tuple[T, bool]:
+            result = await _run_in(opened.writing(), _audited(task, describe))
+            return result, bool(await opened.scrub())
 
-        return _run_opened(self.unopened(), erase)
+        result, is_scrubbed = _run_opened(self.unopened(), erase)
+        left = _LEFT_ON_POSTGRESQL if self.sqlite_file() is None else _LEFT_ON_SQLITE
+        return result, "" if is_scrubbed else left
 
     def copy_to(self, url: str, on_progress: Callable[[float], object]) -> int:
         """Copy every row to an empty database with the same key. Return how many rows."""

@@ -280,22 +280,12 @@ def users_purge(*, user_id: int, yes: bool, database: ServiceDatabase) -> None:
             raise consent.NoSuchUser(user_id)
         confirm_deletion(f"Delete person {user_id} and everything found about them? This cannot be undone.")
 
-    scrubbed = database.erase(
+    _, left = database.erase(
         lambda db: consent.purge(db, user_id), lambda _: action("users purge", f"user {user_id}")
     )
     click.echo(f"Deleted person {user_id} from every table.")
-    if not scrubbed:
-        click.echo(_LEFT_ON_POSTGRESQL if database.sqlite_file() is None else _LEFT_ON_SQLITE, err=True)
-
-
-_LEFT_ON_SQLITE = (
-    "Other processes were reading, so the encrypted data stays in the database's files until a later change overwrites it, "
-    "or the last process closes the database."
-)
-_LEFT_ON_POSTGRESQL = (
-    "PostgreSQL may still hold the encrypted data: in its tables until VACUUM FULL, and in its write-ahead log, with any "
-    "archive and replica of it, until those segments are overwritten or deleted."
-)
+    if left:
+        click.echo(left, err=True)
 
 
 @users.command("queue")

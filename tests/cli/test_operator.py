@@ -122,10 +122,11 @@ def test_a_quota_refuses_more_people(operator):
     assert integrator(operator)["quota"] is None
     for words in (["acme"], ["acme", "5", "--no-quota"]):
         assert operator.here("integrator", "set-quota", *words).returncode == 2
-    for number in ("-1", "-20"):
-        run = operator.here("integrator", "set-quota", "acme", number)
+    for words in ("integrator set-quota acme -1", "integrator set-quota acme -20", "users consent -1"):
+        run = operator.here(*words.split())
         assert (run.returncode, "Error: a number must not be negative here\n" in run.stderr) == (2, True)
-    assert "No such option" in operator.here("integrator", "set-quota", "acme", "-x").stderr
+    for words in ("integrator set-quota acme -x", "users list -1", "integrator add -1"):
+        assert "No such option" in operator.here(*words.split()).stderr
     run = operator.here("integrator", "set-quota", "nobody", "5")
     assert (run.returncode, "no integrator has the name " in run.stderr) == (1, True)
 
@@ -636,15 +637,34 @@ def test_a_purge_on_postgresql_says_where_the_data_remains(postgresql_operator):
     assert remains() == {"pg_wal"}
 
 
-def test_a_purge_says_if_a_reader_keeps_the_log(file_operator):
+@pytest.mark.parametrize("command", ["users purge {}", "integrator remove acme --with-users"])
+def test_an_erasure_says_if_a_reader_keeps_the_log(file_operator, command):
     operator = file_operator
     user_id = jane(operator)
+    [row] = operator.work(lambda work: work.all(select(tables.users.c.ciphertext)))
+
+    def remains():
+        return any(row.ciphertext in file.read_bytes() for file in operator.directory.glob("service.db*"))
+
     with closing(sqlite3.connect(operator.directory / "service.db", isolation_level=None)) as reader:
         reader.execute("BEGIN")
         reader.execute("SELECT * FROM users").fetchall()
-        run = operator.here("users", "purge", str(user_id), "--yes")
-    assert (run.returncode, run.stdout) == (0, f"Deleted person {user_id} from every table.\n")
-    assert error_of(run).startswith("Other processes were reading, so the encrypted data stays")
+        run = operator.here(*command.format(user_id).split(), "--yes")
+        assert run.returncode == 0
+        assert run.stdout in {f"Deleted person {user_id} from every table.\n", "Removed acme and 1 user.\n"}
+        assert error_of(run).startswith("Other processes were reading, so the encrypted data stays")
+        assert remains()
+
+
+def test_people_of_a_removed_integrator_leave_no_log(file_operator):
+    operator = file_operator
+    jane(operator)
+    [row] = operator.work(lambda work: work.all(select(tables.users.c.ciphertext)))
+    with closing(sqlite3.connect(operator.directory / "service.db", isolation_level=None)) as other:
+        other.execute("SELECT * FROM users").fetchall()  # the log outlives the command
+        ok(operator.here("integrator", "remove", "acme", "--with-users", "--yes"))
+        left = b"".join(file.read_bytes() for file in operator.directory.glob("service.db*"))
+        assert row.ciphertext not in left
 
 
 def dead_delivery(operator, user_id):
