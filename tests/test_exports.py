@@ -364,7 +364,7 @@ def test_a_full_disk_is_one_plain_error_and_leaves_nothing(exposure, tmp_path, m
         "fleet.html": lambda: ek.report(exposure, path, sections=["by_site"]),
     }
     write = writes.get(name, lambda: ek.export(exposure.records(), path, include_personal=True))
-    message = f"No space is left for {path}: free some, and try again"
+    message = f"No space is left for {path}: free some space, and try again"
     with file_size_limit(100), pytest.raises(DiskFull, match=f"^{re.escape(message)}$"):
         write()
     assert list(tmp_path.iterdir()) == []

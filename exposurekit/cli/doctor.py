@@ -267,13 +267,12 @@ def _disk(database: Path) -> CheckResult:
     """The space that is left for an SQLite database."""
     from exposurekit.service.storage.database_faults import is_full
 
-    free, name = shutil.disk_usage(database.parent).free, database.name
+    name = database.name
     if is_full(database):
-        return fail(
-            "disk", f"no space is left on that of {name}, so the service can write nothing", "free some"
-        )
-    message = f"{free / 1e6:,.0f} MB are left on that of {name}"
-    return warn("disk", message, "free some") if free < DISK_FREE_MIN else ok("disk", message)
+        return fail("disk", f"the disk of {name} is full: the service cannot write", "free some space")
+    free = shutil.disk_usage(database.resolve().parent).free
+    message = f"{free / 1e6:,.0f} MB free on the disk of {name}"
+    return warn("disk", message, "free some space") if free < DISK_FREE_MIN else ok("disk", message)
 
 
 async def _database_checks(database: Any) -> tuple[list[CheckResult], list[dict[str, Any]]]:

@@ -261,7 +261,7 @@ def erase(store: Store, user_id: int) -> int:
         return _erase(store, user_id)
     except DiskFull:
         raise DiskFull(
-            "No space is left where the history is stored, and the person is not erased yet: free some, and erase again"
+            "No space is left where the history is stored, and the person is not erased yet: free some space, and erase again"
         ) from None
 
 

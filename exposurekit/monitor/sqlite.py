@@ -12,7 +12,7 @@ from pathlib import Path
 
 from exposurekit.errors import ConfigurationError, ExposureError
 from exposurekit.system.atomic_files import file_id
-from exposurekit.system.sqlite_log import orphaned_log
+from exposurekit.system.sqlite_log import INDEX_SUFFIX, SUFFIX, orphaned_log
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -119,8 +119,8 @@ def _create_file(path: Path, schema: Schema) -> None:
     """Create the file for its owner only; SQLite gives its log the same permissions."""
     if orphaned_log(path):
         raise ConfigurationError(
-            f"{schema.label} is missing or empty, but the log beside it (-wal) holds its latest changes: put its file back, "
-            "or move -wal and -shm away before you create a new one"
+            f"{schema.label} is missing or empty, but the log beside it ({SUFFIX}) holds its latest changes: put its file back, "
+            f"or move {SUFFIX} and {INDEX_SUFFIX} away before you create a new one"
         )
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))

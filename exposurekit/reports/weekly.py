@@ -89,7 +89,7 @@ class WeeklyReports:
             store.write(store.path(INDEX), html.index_page(_entries(store)).encode())
         except OSError as error:
             if error.errno in NO_SPACE:
-                raise DiskFull("No space is left for it: free some") from None
+                raise DiskFull("No space is left for it: free some space") from None
             raise ConfigurationError(f"its directory cannot be written: {problem(error)}") from None
         self._put(
             rule,

@@ -81,7 +81,7 @@ def write_output(path: Path, content: bytes | Iterable[bytes], *, overwrite: boo
             raise ConfigurationError(f"{plain(path)} exists: name another file")
     except OSError as error:
         if error.errno in NO_SPACE:
-            raise DiskFull(f"No space is left for {plain(path)}: free some, and try again") from None
+            raise DiskFull(f"No space is left for {plain(path)}: free some space, and try again") from None
         raise ConfigurationError(f"{plain(path)} cannot be written: {error.strerror}") from None
 
 

@@ -1,8 +1,10 @@
-"""The write-ahead log that SQLite has beside a database."""
+"""The write-ahead log that SQLite has beside a database, and its index."""
 
 from pathlib import Path
 
 SUFFIX = "-wal"
+INDEX_SUFFIX = "-shm"
+SUFFIXES = SUFFIX, INDEX_SUFFIX
 
 
 def orphaned_log(file: Path) -> str | None:

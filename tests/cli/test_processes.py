@@ -319,6 +319,7 @@ def test_a_database_that_cannot_be_read_is_named(file_operator):
 ON_A_FULL_DISK = """
 import json, sqlite3, sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from support.full_disk import fill
 from support.shell import Operator
 
@@ -337,26 +338,30 @@ with sqlite3.connect(directory / "service.db") as reader:  # has the log and its
     for words in (["serve", "--port", "0"], ["worker"]):
         outputs.append(operator(*words).stderr)
     outputs.append(operator.here("doctor").stdout)
+    with TemporaryDirectory(dir=directory.parent) as other:  # on another disk, with a link to the database
+        link = Path(other, "service.db")
+        link.symlink_to(directory / "service.db")
+        outputs.append(Operator(directory, f"sqlite:///{link}").here("doctor").stdout)
 print(json.dumps(outputs))
 """
 
 
 def test_on_a_full_disk_nothing_starts_and_doctor_says_why(tmp_path):
     outputs = json.loads(run_on_small_disk(ON_A_FULL_DISK, tmp_path))
-    before, *starts, unread, serve, worker, read = outputs
+    before, *starts, unread, serve, worker, read, linked = outputs
     assert re.search(
-        r"^warn  disk: [23] MB are left on that of service\.db -> free some$", before, re.MULTILINE
+        r"^warn  disk: [23] MB free on the disk of service\.db -> free some space$", before, re.MULTILINE
     )
-    full = "service.db cannot be opened: no space is left on the disk of service.db: free some\n"
+    full = "service.db cannot be opened: no space is left on the disk of service.db: free some space\n"
     assert [full in output for output in (*starts, serve, worker)] == [True] * 5
-    checked = (
-        "fail  disk: no space is left on that of service.db, so the service can write nothing -> free some\n"
-    )
+    checked = "fail  disk: the disk of service.db is full: the service cannot write -> free some space\n"
     assert (checked in unread, checked in read) == (True, True)
     assert (
-        "fail  database: cannot be read: no space is left on the disk of service.db -> free some\n" in unread
+        "fail  database: cannot be read: no space is left on the disk of service.db -> free some space\n"
+        in unread
     )
     assert "ok    database: is up to date" in read
+    assert checked in linked
 
 
 def test_a_restored_backup_has_all_that_was_acknowledged(file_operator):

@@ -18,9 +18,11 @@ from exposurekit.history import History
 from exposurekit.history.maintenance import Schedule
 
 pytestmark = pytest.mark.long  # processes of their own
-NO_SPACE = "No space is left where the history is stored: free some, and try again. What it has is complete"
+NO_SPACE = (
+    "No space is left where the history is stored: free some space, and try again. What it has is complete"
+)
 
-NOT_ERASED = "No space is left where the history is stored, and the person is not erased yet: free some, and erase again"
+NOT_ERASED = "No space is left where the history is stored, and the person is not erased yet: free some space, and erase again"
 
 
 def noise(length):
@@ -135,5 +137,6 @@ def test_a_query_without_space_to_spill_says_so(tmp_path):
         command, capture_output=True, text=True, check=True, env=os.environ | {"TMPDIR": str(tmp_path)}
     )
     assert (
-        run.stdout == "No space is left for temporary files: free some, or set TMPDIR to another directory\n"
+        run.stdout
+        == "No space is left for temporary files: free some space, or set TMPDIR to another directory\n"
     )

@@ -401,7 +401,7 @@ def test_csv_file_that_cannot_be_written_is_one_plain_error(tmp_path):
     with duckdb.connect() as connection:
         explorer = Explorer(connection.sql("SELECT range AS n FROM range(120_000)"), name="rows")
         path = tmp_path / "rows.csv"
-        message = f"No space is left for {path}: free some, and try again"
+        message = f"No space is left for {path}: free some space, and try again"
         with file_size_limit(300_000), pytest.raises(DiskFull, match=f"^{re.escape(message)}$"):
             explorer.to_csv(path)
         with pytest.raises(

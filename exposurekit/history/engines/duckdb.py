@@ -378,7 +378,9 @@ def _translated(error: Exception) -> BaseException:
     if not isinstance(error, duckdb.Error | OSError):
         return error
     if _NO_SPACE.search(str(error)):
-        return DiskFull("No space is left for temporary files: free some, or set TMPDIR to another directory")
+        return DiskFull(
+            "No space is left for temporary files: free some space, or set TMPDIR to another directory"
+        )
     kind = type(error).__name__
     return InvalidArgument(f"DuckDB cannot read this table ({kind}): check its files, or the query behind it")
 

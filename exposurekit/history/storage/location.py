@@ -164,7 +164,7 @@ def writing(*kinds: type[Exception]) -> Iterator[None]:
         if not _is_full(error):
             raise
         raise DiskFull(
-            "No space is left where the history is stored: free some, and try again. What it has is complete"
+            "No space is left where the history is stored: free some space, and try again. What it has is complete"
         ) from None
 
 

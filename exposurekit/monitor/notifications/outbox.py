@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from exposurekit.monitor.sqlite import Database, Schema, from_microseconds, to_microseconds
+from exposurekit.system.sqlite_log import SUFFIXES
 
 OUTBOX_SCHEMA = Schema(
     "the notification outbox",
@@ -197,7 +198,7 @@ def outbox_file(directory: Path) -> Path:
     """
     file, old = directory / FILE, directory / _OLD_FILE
     if old.is_file() and not file.exists():
-        for suffix in ("-wal", "-shm", ""):
+        for suffix in (*SUFFIXES, ""):
             with suppress(FileNotFoundError):  # there is no log, or another process renames it too
                 Path(f"{old}{suffix}").rename(f"{file}{suffix}")
     return file

@@ -44,7 +44,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from exposurekit.errors import ConfigurationError
 from exposurekit.service.storage.database_faults import LOCKED, REPLACED
 from exposurekit.system.atomic_files import file_id
-from exposurekit.system.sqlite_log import orphaned_log
+from exposurekit.system.sqlite_log import INDEX_SUFFIX, orphaned_log
 from exposurekit.text.sanitize import plain
 
 if TYPE_CHECKING:  # with it comes SQLAlchemy's object mapper, which takes a tenth of a second
@@ -61,7 +61,7 @@ UNSUPPORTED_URL = (
 )
 _WITHOUT_DATABASE = (
     "the database {file} is {state}, but {log} beside it holds its latest changes: put {name} back, or restore a backup as "
-    "the manual says; before you create a new database, move {log} and {name}-shm away"
+    "the manual says; before you create a new database, move {log} and {index} away"
 )
 _OWN_TABLE = "integrators"  # every version has it
 _WRITES_NOTHING = text("DELETE FROM integrators WHERE false")
@@ -109,7 +109,7 @@ class InlineConnection:
         self._control("BEGIN IMMEDIATE")
 
     def write_page(self) -> None:
-        """Write a page as it is; SQLite leaves out an update of a row to what it is."""
+        """Write a page without changing anything; an update that changes no value writes nothing."""
         self._control("PRAGMA user_version=0")
 
     def commit(self) -> None:
@@ -337,7 +337,9 @@ def check_own(path: str) -> None:
     if not file.exists() or not file.stat().st_size:
         if log := orphaned_log(file):
             state = "empty" if file.exists() else "missing"
-            problem = _WITHOUT_DATABASE.format(file=file, name=file.name, state=state, log=log)
+            problem = _WITHOUT_DATABASE.format(
+                file=file, name=file.name, state=state, log=log, index=f"{file.name}{INDEX_SUFFIX}"
+            )
             raise ConfigurationError(plain(problem))
         return
     try:

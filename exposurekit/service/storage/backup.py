@@ -127,4 +127,4 @@ def _not_written(copy: Path, error: OSError) -> Exception:
 
 
 def _no_space(copy: Path) -> DiskFull:
-    return DiskFull(f"no space is left for {plain(copy)}: free some, or name a file on another disk")
+    return DiskFull(f"no space is left for {plain(copy)}: free some space, or name a file on another disk")

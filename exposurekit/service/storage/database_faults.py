@@ -13,14 +13,14 @@ from sqlalchemy import URL
 from sqlalchemy.exc import DBAPIError
 
 from exposurekit.system.atomic_files import NO_SPACE
+from exposurekit.system.sqlite_log import SUFFIXES
 from exposurekit.text.sanitize import plain
 
 LOCKED = "database is locked"  # as SQLite itself says it
 FULL_BELOW = 65_536  # bytes: not even the index of a log fits, and SQLite reports a fault of the disk
-_FULL_DISK = "no space is left on the disk of {file}: free some"
+_FULL_DISK = "no space is left on the disk of {file}: free some space"
 _UNKNOWN_HOST = "the host {host} is unknown"
 REPLACED = "the database's file was removed or replaced"
-_SUFFIXES = ("-wal", "-shm")  # of the files that SQLite keeps beside a database
 _PRIMARY_CODE = 0xFF  # of an extended error code
 _NOT_WRITABLE = "{not_writable}"
 _DISK_FAULT = "the disk of {file} reports an error"
@@ -102,7 +102,7 @@ def explain(error: BaseException, url: URL) -> str:
 def is_full(file: Path) -> bool:
     """Return whether no space is left for a database and its log."""
     with suppress(OSError):
-        return shutil.disk_usage(file.parent).free < FULL_BELOW
+        return shutil.disk_usage(file.resolve().parent).free < FULL_BELOW
     return False
 
 
@@ -123,7 +123,7 @@ def _not_writable(file: Path) -> str:
 
 def _forbidden(file: Path, access: int) -> list[str]:
     """Name what of an SQLite database this user may not use in a way."""
-    files = [file, *(file.with_name(f"{file.name}{suffix}") for suffix in _SUFFIXES)]
+    files = [file, *(file.with_name(f"{file.name}{suffix}") for suffix in SUFFIXES)]
     names = [one.name for one in files if one.exists() and not os.access(one, access)]
     is_usable = os.access(file.parent, access | os.X_OK)
     return names if is_usable else [*names, f"the directory of {file.name}"]

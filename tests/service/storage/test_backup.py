@@ -96,7 +96,7 @@ def test_an_interrupted_backup_leaves_nothing(database, tmp_path):
 def test_a_full_disk_leaves_nothing(database, tmp_path):
     with (
         file_size_limit(MEGABYTE),
-        pytest.raises(DiskFull, match=r"no space is left for .*copy\.db: free some"),
+        pytest.raises(DiskFull, match=r"no space is left for .*copy\.db: free some space"),
     ):
         back_up(database, tmp_path / "copy.db")
     assert [path.name for path in tmp_path.iterdir()] == ["service.db"]

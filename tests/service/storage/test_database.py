@@ -210,7 +210,7 @@ async def test_a_full_disk_and_a_replaced_file_are_named(tmp_path, on_sqlite):
     async with opened(a_database(tmp_path)) as database:
         with pytest.raises(OperationalError) as full:
             await fill_the_disk(database)
-        assert database.explain(full.value) == "no space is left on the disk of service.db: free some"
+        assert database.explain(full.value) == "no space is left on the disk of service.db: free some space"
         (tmp_path / "service.db").rename(tmp_path / "moved.db")
         (tmp_path / "service.db").touch()
         with pytest.raises(OperationalError) as replaced:
