@@ -332,7 +332,7 @@ async def worker_check(db: Any) -> CheckResult:
 
 
 async def webhooks_check(db: Any) -> list[CheckResult]:
-    """Check that no delivery is dead; no result if none is, or its integrator has no callback any more."""
+    """Warn of dead deliveries that can be replayed; no result if there are none."""
     from exposurekit.service.webhooks import outbox
 
     if not (dead := await outbox.count_replayable(db)):
