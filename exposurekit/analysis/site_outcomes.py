@@ -42,7 +42,7 @@ def site_outcomes(
 
     Returns:
         One row per site with a listing, in the order of `by_site`: ``site`` (text), ``verdict`` (text, such as ``removes,
-        12 of 17 came back``), ``open``, ``waiting`` (open listings without a pending request: they wait for a person,
+        12 of 17 listed again``), ``open``, ``waiting`` (open listings without a pending request: they wait for a person,
         or for the service), ``waiting_since`` (UTC: since when the first of them waits; missing: none does), ``total``
         (listings, as in `by_site`), ``requested``, ``refused``, ``ignored`` (requests, including those made and answered
         between two runs; see `failed_removals.outcomes`), ``median_days``, ``median_low``, ``median_high`` (Float64: days
@@ -117,14 +117,14 @@ def _verdict(row: Mapping[Hashable, Any]) -> str:
         return in_vain(row) or "has removed nothing yet"
     slow = row["takes_longer"] is not pd.NA and bool(row["takes_longer"])
     flaws = [
-        f"{row['came_back']:,} of {gone:,} came back" if row["came_back"] else "",
+        f"{row['came_back']:,} of {gone:,} listed again" if row["came_back"] else "",
         in_vain(row),
         "slower than declared" if slow else "",
     ]
     flaws = [flaw for flaw in flaws if flaw]
     if not row["verified"]:  # whoever vanished may come back
         return ", ".join((f"{gone:,} vanished, no removal verified", *flaws))
-    return f"removes, {enumerate_words(flaws)}" if flaws else "removes, none came back"
+    return f"removes, {enumerate_words(flaws)}" if flaws else "removes, none listed again"
 
 
 def in_vain(outcomes: Mapping[Hashable, Any]) -> str:

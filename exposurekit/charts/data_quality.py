@@ -143,7 +143,7 @@ def coverage(table: pd.DataFrame, *, provenance: str = "") -> Chart:
         MissingColumns: ``table`` lacks a column.
 
     >>> charts.coverage(history.coverage())
-    Chart('All ... people were loaded completely within a day')
+    Chart('The data of all ... people is complete and less than a day old')
     """
     check_input("coverage", table, ("last_complete_load", "people", *OUTCOMES))
     if table.empty or not table["people"].any():
@@ -176,8 +176,8 @@ def _coverage_finding(table: pd.DataFrame) -> str:
     people, recent = int(table["people"].sum()), int(table["people"].iloc[0])
     age = short(table["last_complete_load"].iloc[0])
     if recent == people:
-        all_people = f"All {people:,} people were" if people > 1 else "The person was"
-        return f"{all_people} loaded completely {age}"
+        whose = f"all {people:,} people" if people > 1 else "the person"
+        return f"The data of {whose} is complete and less than a day old"
     never = int(table.loc[table["last_complete_load"] == NEVER, "people"].sum())
     never_loaded = f"; {never:,} never" if never else ""
     were = f"{recent:,} of {pluralize(people, 'person', 'people')} {'was' if recent == 1 else 'were'}"

@@ -83,7 +83,7 @@ def work_queue(table: pd.DataFrame, *, provenance: str = "") -> Chart:
         names,
         count_axis("listings or pages", int(drawn[[*_STATES]].sum(axis=1).max())),
         right=_time_axis(float(drawn["minutes"].max())),
-        finding=_queue_finding(groups),
+        finding=_queue_finding(groups, is_alone=table["user_id"].nunique() < 2),  # noqa: PLR2004  one person's
         summary=_queue_summary(groups, table),
         rest=Omitted(len(groups) - MAX_ROWS, "group", "groups"),
         provenance=provenance,
@@ -191,14 +191,17 @@ def _minutes(groups: pd.DataFrame, names: list[str]) -> go.Bar:
     return bars("minutes", groups["minutes"].tolist(), hover, (BLUE, ""), text=text, **TEXT_OUTSIDE, **axes)
 
 
-def _queue_finding(groups: pd.DataFrame) -> str:
+def _queue_finding(groups: pd.DataFrame, *, is_alone: bool) -> str:
     first = groups.iloc[0]
     if not first["items"]:
         return "All manual work is done or marked unable"
     n_first, n_items = int(first["first_items"]), int(first["items"])
-    people = pluralize(int(first["people"]), "person", "people")
     items = pluralize(n_items, first["kind"])
-    whose = f"{items} of {people}" if n_first == n_items else f"{n_first:,} of {items}, {people}"
+    people = "" if is_alone else pluralize(int(first["people"]), "person", "people")
+    if n_first == n_items:
+        whose = " of ".join(filter(None, (items, people)))
+    else:
+        whose = ", ".join(filter(None, (f"{n_first:,} of {items}", people)))
     return f"Start with {short(first['group'])}: {whose}, about {format_duration(first['first_minutes'])}"
 
 

@@ -102,6 +102,11 @@ _SECTION_HEADINGS = {
     ("blockers", "records"): "listings",
 }
 _SECTION_DEFINITIONS = {
+    ("blockers", "unlocks"): "removals that can start once this value alone is on file",
+    (
+        "blockers",
+        "is_profile_field",
+    ): "whether a profile has such a field; if not, the value may be on file elsewhere",
     ("coverage", "other"): "",  # defined for statuses only
     (
         "relistings",

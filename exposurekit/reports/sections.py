@@ -60,8 +60,8 @@ _TO_CONFIRM = (
     "name, age (it may be a year off) and places with the person's"
 )
 _RECORD_LABEL = (
-    "Send your analyst the references of those that are the person's and of those that are not: the code to record them stands "
-    "under For analysts (on screen only)"
+    "Send your analyst the references of those that are the person's and of those that are not: the code is under For analysts "
+    "(on screen only)"
 )
 MANY_SITES = 5  # more are counted, not named
 _CENSORING_NOTE = "A listing found recently has been followed for only a few days, so the estimated share still listed may be 0% while some are open."
@@ -81,7 +81,6 @@ _REQUEST_MEDIAN = ("request_median", "request_low", "request_high")
 _NO_SUMS = {"people", "sites", "user_id", "declared_days"}
 _NOT_DECLARED = "Nobody has entered how fast sites promise to remove listings, so promises cannot be judged."
 _RECORD_DAYS = "Send the days that sites state to your analyst: the code is under For analysts."
-_DECLARED = "The declared days are in the table of sites; which sites take longer has its own section: {}."
 _HOW_SURE = (
     "The 95% interval beside an estimate assumes that sites behave as before and the matches are correct."
 )
@@ -440,7 +439,7 @@ def _without_relisting(outcomes: pd.DataFrame) -> str:
     """On how many sites listings were removed, and none that is gone came back."""
     n = int(((outcomes[REMOVED] > 0) & (outcomes["came_back"] == 0)).sum())
     return (
-        f"On {n:,} of {pluralize(len(outcomes), 'site')}, listings were removed and none came back so far."
+        f"On {n:,} of {pluralize(len(outcomes), 'site')}, listings were removed and none was listed again so far."
         if n
         else ""
     )
@@ -480,7 +479,7 @@ def _score(data: ReportData) -> Section | None:
     total, _, most = section.finding.partition("; ")
     most = f"{most[:1].upper()}{most[1:].removesuffix('.')}{_without_doubt(data)}."
     section = replace(section, finding=most, table=_with_people(safe, data.names))
-    doubt, counted = _other_namesakes(data), f"{total}: {points.removeprefix('points: ')}."
+    doubt, counted = _other_namesakes(data), f"{total}: {points.partition(': ')[2]}."
     most, data_kinds = _most_exposed(data)
     words = [most, doubt or counted]
     section = _add_points(
@@ -1156,7 +1155,7 @@ def _amount(data: ReportData) -> str:
 def _how_to_work(data: ReportData) -> Iterator[str]:
     """In which order the manual work stands, what it includes, and what not."""
     yield (
-        "The order is that of What to do next: listings before web pages, since sites have an opt-out procedure and page "
+        "Ordered as under What to do next: listings before web pages, since sites have an opt-out procedure and page "
         f"owners need not comply; among these, {_order(data)}{_LATER if data.later_work else ''}."
     )
     yield _CHECK_FIRST if any(statements.checks(data)) else ""
@@ -1208,7 +1207,8 @@ def _unknowns(data: ReportData) -> Iterator[str]:
         yield f"The number of missed listings cannot be estimated: {reason}."
     outcomes = statements.outcomes_by_site(data)
     if outcomes is not None:
-        yield from _where_declared(data, outcomes)
+        if outcomes["declared_days"].isna().all() and "by_site" not in data.tables:  # whose section says it
+            yield _NOT_DECLARED
         yield _HOW_SURE
     gone = int((records["status"] == UNKNOWN).sum())
     if gone:
@@ -1216,17 +1216,6 @@ def _unknowns(data: ReportData) -> Iterator[str]:
         yield f"{gone:,} {are} of people whom the service no longer lists."
     if not data.has_profiles and data.sharing is None:  # of a share-safe report, the manual work says it
         yield f"Whether required values are on file is not known: {_NO_PROFILES}"
-
-
-def _where_declared(data: ReportData, outcomes: pd.DataFrame) -> Iterator[str]:
-    """Where the declared days stand, or that there are none, unless the section on sites says it."""
-    sections = {"by_site", "declared_vs_observed"} & {
-        *data.tables
-    }  # in the report: no other needs their tables
-    if outcomes["declared_days"].isna().all():
-        yield from () if "by_site" in sections else [_NOT_DECLARED]
-    elif data.sharing is None and len(sections) > 1:
-        yield _DECLARED.format(QUESTIONS["declared_vs_observed"].title)
 
 
 def _section(

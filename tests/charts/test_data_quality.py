@@ -71,7 +71,7 @@ def test_a_site_without_labels_has_no_share():
         (charts.precision(labelled(Near=[None, None])), "No listing is labelled yet (2 unlabelled)"),
         (
             charts.coverage(people((0.1, "whole"), (0.2, "partial"))),
-            "All 2 people were loaded completely within a day",
+            "The data of all 2 people is complete and less than a day old",
         ),
         (charts.coverage(people((1, "whole")).assign(people=0)), "No people to load"),
         (

@@ -225,4 +225,4 @@ def test_a_finished_queue_has_its_own_title():
 def test_a_filtered_queue_says_how_much_is_left_out():
     one = queue(*(("near.example", "open", 8, 8, 2.375) for _ in range(8))).head(1)
     figure = charts.work_queue(one)
-    assert title(figure) == "Start with near.example: 1 listing of 1 person, about 2 min"
+    assert title(figure) == "Start with near.example: 1 listing, about 2 min"

@@ -552,9 +552,25 @@ def test_times_of_day_are_left_out_where_all_are_midnight(exposure):
     ]
 
 
+def test_short_list_of_each_change_is_open(reports):
+    """It is the one table of a week that says whom to look at; a long one is closed."""
+    section = section_of(reports["changes"], "diff")
+    for rows, is_open in ((12, True), (13, False)):
+        table = pd.concat([section.table] * 13, ignore_index=True).head(rows)
+        long = replace(reports["changes"], sections=(replace(section, table=table, rows=rows),))
+        assert ('<details class="numbers" data-name="diff" open>' in page_of(long)[0]) == is_open
+
+
+def test_work_of_a_report_on_a_person_is_theirs(reports):
+    removals = {kind: section_of(reports[kind], "work_queue").removals for kind in ("fleet", "person")}
+    assert all(" of 1 person" in removal.amount for removal in removals["person"])
+    assert " of 1 person" not in page_of(reports["person"])[0]
+    assert any(removal.amount in page_of(reports["fleet"])[0] for removal in removals["fleet"])
+
+
 def test_complete_observation_is_a_sentence_without_a_chart(fleet, tmp_path):
     [section] = [one for one in fleet.sections if one.key == "coverage"]
-    assert section.finding.endswith("; all 3 people were loaded completely within a day.")
+    assert section.finding.endswith("; the data of all 3 people is complete and less than a day old.")
     assert section.figure is None
     for _, history in collected_history(tmp_path, kit.three_people(), days=(0, 1), broken={2: "no user"}):
         assert section_alone("coverage", history).figure is not None
