@@ -53,7 +53,17 @@ class ExposureError(Exception):
 
 
 class ConfigurationError(ExposureError):
-    """A setting is missing or invalid; the message says which one and what to set."""
+    """A setting is missing or invalid; the message says which one and what to set.
+
+    Attributes:
+        problem: The message without what to do.
+        fix: What to do, which the message ends with; empty: the problem says it.
+    """
+
+    def __init__(self, problem: str, *, fix: str = "") -> None:
+        super().__init__(f"{problem}: {fix}" if fix else problem)
+        self.problem = problem
+        self.fix = fix
 
 
 class InvalidArgument(ExposureError, ValueError):

@@ -35,7 +35,7 @@ def warn(check: str, message: str, fix: str, problems: Sequence[str] = ()) -> Ch
     return CheckResult(check, WARN, message, fix, tuple(problems))
 
 
-def fail(check: str, message: str, fix: str, problems: Sequence[str] = ()) -> CheckResult:
+def fail(check: str, message: str, fix: str = "", problems: Sequence[str] = ()) -> CheckResult:
     """Return the result of a check that failed."""
     return CheckResult(check, FAIL, message, fix, tuple(problems))
 

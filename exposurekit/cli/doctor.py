@@ -228,7 +228,7 @@ def _database(settings: Mapping[str, str]) -> Generator[CheckResult, None, list[
     try:
         is_there = exists(url)
     except ConfigurationError as error:
-        yield fail("database", *_with_fix(str(error), "correct EXPOSUREKIT_DATABASE"))
+        yield fail("database", error.problem, error.fix or "correct EXPOSUREKIT_DATABASE")
         return []
     if is_there is False:
         if settings["DATABASE"]:
@@ -238,7 +238,7 @@ def _database(settings: Mapping[str, str]) -> Generator[CheckResult, None, list[
         key = load_key(create=False)
     except ConfigurationError as error:
         fix = "set EXPOSUREKIT_SERVICE_KEY_FILE to the key of the database"
-        yield fail("key", *_with_fix(str(error), fix))
+        yield fail("key", error.problem, error.fix or fix)
         return []
     yield ok("key", "can be read")
     if (file := ServiceDatabase(url, None).sqlite_file()) is not None:
@@ -250,17 +250,10 @@ def _database(settings: Mapping[str, str]) -> Generator[CheckResult, None, list[
         yield from results
     except ConfigurationError as error:
         fix = "check EXPOSUREKIT_DATABASE, the key file and the installed version"
-        yield fail("database", *_with_fix(str(error), fix))
+        yield fail("database", error.problem, error.fix or fix)
     except DATABASE_ERRORS as error:
-        why, fix = _with_fix(database.explain(error), "check EXPOSUREKIT_DATABASE")
-        yield fail("database", f"cannot be read: {why}", fix)
+        yield fail("database", f"cannot be read: {database.explain(error)}")  # which says what to do
     return health
-
-
-def _with_fix(error: str, fix: str) -> tuple[str, str]:
-    """Return what is wrong and what to do about it, which is `fix` unless the error says it after a colon."""
-    why, colon, own_fix = error.rpartition(": ")
-    return (why, own_fix) if colon else (error, fix)
 
 
 def _disk(database: Path) -> CheckResult:

@@ -13,8 +13,8 @@ from exposurekit.text.sanitize import plain
 KEY_BYTES = 32
 
 
-def load_or_create(file: Path, owner: str, *, missing: str = "") -> bytes:
-    """Load the key in a file, or create the file; with a message `missing`, it must be there.
+def load_or_create(file: Path, owner: str, *, missing: ConfigurationError | None = None) -> bytes:
+    """Load the key in a file, or create the file; with an error `missing`, it must be there.
 
     `owner` says whose key it is in messages, such as ``"the service's"``. Raises `ConfigurationError` if the file is
     malformed, readable by others, or cannot be read or created.
@@ -22,13 +22,14 @@ def load_or_create(file: Path, owner: str, *, missing: str = "") -> bytes:
     try:
         if not file.exists():
             if missing:
-                raise ConfigurationError(missing)
+                raise missing
             _create(file)
         return _read(file, owner)
     except OSError as error:
         problem = error.strerror
     raise ConfigurationError(
-        f"{owner} key file {plain(file)} cannot be read or created ({problem}): correct its path, owner or permissions"
+        f"{owner} key file {plain(file)} cannot be read or created ({problem})",
+        fix="correct its path, owner or permissions",
     )
 
 
@@ -46,7 +47,9 @@ def decode_key(text: str, source: str) -> bytes:
 
 def _read(file: Path, owner: str) -> bytes:
     if os.name == "posix" and file.stat().st_mode & 0o077:
-        raise ConfigurationError(f"{owner} key file {plain(file)} is readable by others: run chmod 600 on it")
+        raise ConfigurationError(
+            f"{owner} key file {plain(file)} is readable by others", fix="run chmod 600 on it"
+        )
     return decode_key(file.read_text("utf-8", "replace"), plain(file))
 
 

@@ -218,6 +218,13 @@ def test_a_key_that_cannot_be_read_has_its_own_remedy(shell, own_service):
     result = examined(shell)[1]["key"]
     assert result["message"].endswith("service.key cannot be read or created (Is a directory)")
     assert result["fix"] == "correct its path, owner or permissions"
+    other = own_service / "a: b.key"
+    other.write_text("short")
+    other.chmod(0o600)
+    shell.environment["EXPOSUREKIT_SERVICE_KEY_FILE"] = other.name
+    result = examined(shell)[1]["key"]
+    assert result["message"] == "a: b.key is not the base64url form of 32 bytes"
+    assert result["fix"] == "set EXPOSUREKIT_SERVICE_KEY_FILE to the key of the database"
 
 
 @pytest.mark.parametrize(

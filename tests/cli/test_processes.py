@@ -357,7 +357,7 @@ def test_on_a_full_disk_nothing_starts_and_doctor_says_why(tmp_path):
     checked = "fail  disk: the disk of service.db is full: the service cannot write -> free some space\n"
     assert (checked in unread, checked in read) == (True, True)
     assert (
-        "fail  database: cannot be read: no space is left on the disk of service.db -> free some space\n"
+        "fail  database: cannot be read: no space is left on the disk of service.db: free some space\n"
         in unread
     )
     assert "ok    database: is up to date" in read

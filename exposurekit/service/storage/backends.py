@@ -59,10 +59,7 @@ UNSUPPORTED_URL = (
     "the database (--database, EXPOSUREKIT_DATABASE) must be sqlite:///FILE or "
     "postgresql+psycopg://USER@HOST:PORT/NAME"
 )
-_WITHOUT_DATABASE = (
-    "the database {file} is {state}, but {log} beside it holds its latest changes: put {name} back, or restore a backup as "
-    "the manual says; before you create a new database, move {log} and {index} away"
-)
+_PUT_BACK = "put {name} back, or restore a backup as the manual says; before you create a new database, move {log} and {index} away"
 _OWN_TABLE = "integrators"  # every version has it
 _WRITES_NOTHING = text("DELETE FROM integrators WHERE false")
 _PRIMARY_CODE = 0xFF  # of an extended error code
@@ -337,10 +334,9 @@ def check_own(path: str) -> None:
     if not file.exists() or not file.stat().st_size:
         if log := orphaned_log(file):
             state = "empty" if file.exists() else "missing"
-            problem = _WITHOUT_DATABASE.format(
-                file=file, name=file.name, state=state, log=log, index=f"{file.name}{INDEX_SUFFIX}"
-            )
-            raise ConfigurationError(plain(problem))
+            problem = f"the database {file} is {state}, but {log} beside it holds its latest changes"
+            fix = _PUT_BACK.format(name=file.name, log=log, index=f"{file.name}{INDEX_SUFFIX}")
+            raise ConfigurationError(plain(problem), fix=plain(fix))
         return
     try:
         with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)) as connection:
@@ -348,12 +344,13 @@ def check_own(path: str) -> None:
     except sqlite3.OperationalError:
         return  # locked or not readable: opening it says so
     except sqlite3.DatabaseError:
-        problem = "is damaged or not an SQLite database: restore it from a backup, or name another file"
+        problem = "is damaged or not an SQLite database"
+        fix = "restore it from a backup, or name another file"
     else:
         if not names or _OWN_TABLE in names:
             return
-        problem = "belongs to another program: name another file"
-    raise ConfigurationError(f"the database {path} {problem}")
+        problem, fix = "belongs to another program", "name another file"
+    raise ConfigurationError(f"the database {path} {problem}", fix=fix)
 
 
 class _ReadConnection(AbstractAsyncContextManager[T]):
@@ -394,7 +391,7 @@ class PostgreSQL:
             )
         except ModuleNotFoundError:
             raise ConfigurationError(
-                "PostgreSQL needs a driver: pip install 'exposurekit[postgres]'"
+                "PostgreSQL needs a driver", fix="pip install 'exposurekit[postgres]'"
             ) from None
 
     def ensure_exists(self) -> None:

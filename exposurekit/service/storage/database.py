@@ -250,7 +250,7 @@ def exists(url: str) -> bool | None:
         return None
     file = Path(parsed.database or "")
     if file.is_dir():
-        raise ConfigurationError(f"the database {plain(file)} is a directory: name a file in it")
+        raise ConfigurationError(f"the database {plain(file)} is a directory", fix="name a file in it")
     check_own(str(file))
     return file.is_file() and file.stat().st_size > 0
 
@@ -280,7 +280,7 @@ async def _has_key(session: Session) -> bool:
     if row is not None and row.value != session.vault.key_fingerprint:
         other = f" than that of {source}" if (source := session.vault.source) else ""
         raise ConfigurationError(
-            f"the database was created with another key{other}: set --key-file, EXPOSUREKIT_SERVICE_KEY_FILE or "
-            "EXPOSUREKIT_SERVICE_KEY to its key"
+            f"the database was created with another key{other}",
+            fix="set --key-file, EXPOSUREKIT_SERVICE_KEY_FILE or EXPOSUREKIT_SERVICE_KEY to its key",
         )
     return row is not None

@@ -131,11 +131,11 @@ def load_key(path: Path | None = None, *, create: bool = True) -> bytes:
     if text := os.environ.get(KEY_VARIABLE):
         return key_files.decode_key(text, KEY_VARIABLE)
     file = _key_file(path)
-    hint = (
-        f"no key at {plain(file)}, and the database needs the key that it was created with: put your copy "
-        f"there, or set --key-file, {KEY_FILE_VARIABLE} or {KEY_VARIABLE}"
+    missing = ConfigurationError(
+        f"no key at {plain(file)}, and the database needs the key that it was created with",
+        fix=f"put your copy there, or set --key-file, {KEY_FILE_VARIABLE} or {KEY_VARIABLE}",
     )
-    return key_files.load_or_create(file, "the service's", missing="" if create else hint)
+    return key_files.load_or_create(file, "the service's", missing=None if create else missing)
 
 
 def key_source(path: Path | None = None) -> str:

@@ -82,10 +82,10 @@ def _version(connection: Connection) -> str | None:
     has_versions = inspect(connection).has_table("alembic_version")
     heads = connection.scalars(_VERSIONS).all() if has_versions else []
     if len(heads) > 1 or any(head not in REVISIONS and head < NEWEST for head in heads):
-        raise ConfigurationError("the database has an unknown schema version: restore it from a backup")
+        raise ConfigurationError("the database has an unknown schema version", fix="restore it from a backup")
     version = heads[0] if heads else None
     if version is not None and version > NEWEST:
         raise ConfigurationError(
-            "the database was created by a newer version of exposurekit: upgrade exposurekit"
+            "the database was created by a newer version of exposurekit", fix="upgrade exposurekit"
         )
     return version
