@@ -20,7 +20,7 @@ from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 
 _OPEN = "listings whose removal is not verified: discovered, pending removal, or with another status"
 _POINTS = (
-    f"how exposed a person is: {WEIGHTS[DISCOVERED]:g} per discovered listing, {WEIGHTS[PENDING_REMOVAL]:g} per pending removal, "
+    f"exposure in points: {WEIGHTS[DISCOVERED]:g} per discovered listing, {WEIGHTS[PENDING_REMOVAL]:g} per pending removal, "
     f"{WEIGHTS[OTHER]:g} per listing in another open status, {WEIGHTS[PAGE]:g} per web page; removed listings have none"
 )
 _MEDIAN = "median time to removal in days, from {}: by then half were removed; missing if fewer were"

@@ -946,7 +946,7 @@ def test_without_profiles_people_have_the_name_of_their_listings(tmp_path):
         score = section_alone("score", history)
         person = ek.report(history, user=1, sections=["records", "work_queue"])
     assert set(score.figure.layout.yaxis.ticktext) == {"Ida Quince", "user 2"}
-    assert "Names are as most listings of a person show them" in statements(score)
+    assert "Names are as most of a person's listings show them" in statements(score)
     assert (link in person.title, "names" in person.provenance) == (True, True)
     assert [one.tasks[0].person for one in person.sections[1].removals] == [f"{link} (user 1)"]
 
