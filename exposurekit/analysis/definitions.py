@@ -1,5 +1,6 @@
 """Definitions of the figures and the technical words, shared by tables, charts and reports."""
 
+import re
 from collections.abc import Mapping
 
 from exposurekit.analysis.diff import (
@@ -23,6 +24,7 @@ _POINTS = (
     f"exposure in points: {WEIGHTS[DISCOVERED]:g} per discovered listing, {WEIGHTS[PENDING_REMOVAL]:g} per pending removal, "
     f"{WEIGHTS[OTHER]:g} per listing in another open status, {WEIGHTS[PAGE]:g} per web page; removed listings have none"
 )
+_DAYS = re.compile(r"^open in [\d,]+ days$")  # of a forecast over another number of days
 _MEDIAN = "median time to removal in days, from {}: by then half were removed; missing if fewer were"
 _MANUAL = "listings and web pages with manual steps that are still to be done; each counts once, even if several alerts name it"
 _CAME_BACK = "listings that were listed again after they were removed or had vanished, however often"
@@ -123,4 +125,4 @@ TERMS: Mapping[str, str] = {  # words of sentences; a report defines those that 
 
 def definition(figure: str) -> str:
     """Return the definition of a figure by its name; empty if the name is self-explanatory."""
-    return DEFINITIONS.get(figure, "")
+    return DEFINITIONS.get(_DAYS.sub("open in 30 days", figure), "")

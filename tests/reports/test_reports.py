@@ -38,7 +38,7 @@ from exposurekit.reports.html import _displayed
 from exposurekit.reports.kinds import KINDS as KIND_TYPES
 from exposurekit.reports.kinds import build_report, needed_tables
 from exposurekit.reports.manual_steps import removals
-from exposurekit.reports.model import ROWS_MAX, Removal
+from exposurekit.reports.model import ROWS_MAX, Fact, Removal
 from exposurekit.system.atomic_files import write_output
 from exposurekit.text.sanitize import escaped
 
@@ -263,6 +263,11 @@ def test_removals_of_slow_sites_come_after_a_forecast(fleet_data):
     assert "3 of 3 listings are taken to be removed by then" in details[0]
     assert "; 3 more come later, on sites that declare 30 days or more" in details[1]
     assert "0 of 3 listings are taken to be removed by then" in details[1]
+
+
+@pytest.mark.parametrize("days", ["24", "30", "1,000"])
+def test_forecast_over_any_number_of_days_is_defined(days):
+    assert "expected number of open listings" in Fact(f"open in {days} days", "4").definition
 
 
 def test_shorter_forecast_is_compared_with_as_many_days(fleet_data):
