@@ -140,7 +140,7 @@ def _causes(table: pd.DataFrame, provenance: str, scale: _Scale) -> Chart:
     room = _TEXT_SHARE * max(high - low, 1)
     axis = {
         "title": {"text": scale.axis},
-        "range": [low - room if low else 0, high + room],
+        "range": [low - 2 * room if low else 0, high + room],  # the labels of the rows are left of it
         "zeroline": True,
         "zerolinecolor": GREY,
         **count_ticks(high - low),
