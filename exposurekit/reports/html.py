@@ -599,6 +599,11 @@ def _body(displayed: dict[str, Any], key: str, work: Sequence[Any] = ()) -> Mark
         if to_work:
             opening, content = row[0].removesuffix("</td>").split(">", 1)
             row[0] = f"{opening}><a {to_work}>{content}</a></td>"
+    if key == "by_site" and {"requested", "removed"} <= {*table}:
+        at = [*table].index("removed")
+        for row, n_requests in zip(rows, table["requested"], strict=True):
+            if n_requests:  # a phone omits zeros, but not what came of requests
+                row[at] = row[at].replace(' class="zero"', "")
     return _SAFE("\n".join(f"<tr>{''.join(row)}</tr>" for row in rows))
 
 

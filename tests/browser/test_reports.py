@@ -257,6 +257,15 @@ def test_printed_charts_fill_their_sections(tmp_path):
             assert kind != "fleet" or tops
 
 
+def test_the_last_figure_on_a_phone_fills_its_row(reports):
+    with opened(reports / "person.html", width=390) as (page, _):
+        cards = [card.bounding_box() for card in page.locator(".figures .card").all()]
+    rows = Counter(card["y"] for card in cards)
+    assert len(cards) % 2
+    assert [*rows.values()] == [2] * (len(cards) // 2) + [1]
+    assert cards[-1]["x"] + cards[-1]["width"] == pytest.approx(cards[1]["x"] + cards[1]["width"], abs=1)
+
+
 def lay_out_on_paper(page):
     page.emulate_media(media="print")
     page.set_viewport_size(PAPER)
@@ -426,6 +435,13 @@ CARDS = """() => [...document.querySelectorAll('#by_site tbody tr:not([hidden]) 
     fits: cell.getBoundingClientRect().right <= innerWidth && cell.scrollWidth <= cell.clientWidth + 1 }))"""
 
 
+# The height of the bar of a cell, and of the room below its text.
+BAR = """(cell) => {
+    const { backgroundSize, paddingBottom } = getComputedStyle(cell);
+    return { height: parseFloat(backgroundSize.split(" ").at(-1)), below: parseFloat(paddingBottom) };
+}"""
+
+
 def test_rows_on_a_phone_are_cards_to_sort_and_filter(fleet):
     """The first cards come with a button for the others, so that opening a table does not bury what follows."""
     with opened(fleet, width=390) as (page, observed):
@@ -452,6 +468,18 @@ def test_rows_on_a_phone_are_cards_to_sort_and_filter(fleet):
         assert cards.count() == n_rows
         scrolled = "() => [...document.querySelectorAll('.wide')].filter((box) => box.scrollHeight > box.clientHeight + 1)"
         assert page.evaluate(f"{scrolled}.length") == 0
+        at, requests = headings.index("removed"), headings.index("requests")
+        without_effect = [
+            row.locator("td").nth(at)
+            for row in cards.all()
+            if row.locator("td").nth(at).text_content()
+            == "0"
+            != row.locator("td").nth(requests).text_content()
+        ]
+        assert without_effect
+        assert all(cell.is_visible() for cell in without_effect)
+        bar = page.locator("#by_site .share").first.evaluate(BAR)
+        assert bar["height"] <= bar["below"]
         first = page.locator("#by_site tbody td:first-child").first
         name = first.text_content()
         page.locator("#by_site").get_by_role("combobox", name="Sort ").select_option("found")
