@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from math import inf
 from typing import Any
 
 import pandas as pd
@@ -20,6 +21,7 @@ from rjsmin import jsmin
 from exposurekit import charts
 from exposurekit.analysis.definitions import TERMS, definition
 from exposurekit.analysis.manual_tasks import NO_VALUE_TEXTS, WHICH_NAME, step_urls
+from exposurekit.charts.bars import MAX_ROWS
 from exposurekit.charts.embedding import drawing_js, plotly_js
 from exposurekit.charts.theme import MINUS, format_duration, format_interval, interval_label
 from exposurekit.contract.types import STATUSES
@@ -158,6 +160,10 @@ _CSV_ONLY = {
     "by_site": {"ignored", "refused"},
     "score": {"pending removal"},
 }  # the verdict, or few rows, have it
+_DRAWN_ROWS = {  # tables of at most so many rows are not printed: their chart, or the list, has the same
+    **dict.fromkeys(("status_over_time", "week", "relistings", "work_queue"), inf),
+    **dict.fromkeys(("score", "time_to_removal", "declared_vs_observed"), MAX_ROWS),
+}
 _NEWEST_FIRST = {"status_over_time"}
 _NO_COUNTS = {"user_id", "record_id", "rank", "episode"}
 _BREAK = re.compile(r"[\s-]")  # where a line may end
@@ -226,6 +232,7 @@ def page(report: Any, *, rule_key: str = "") -> str:
             kinds=_KINDS,
             describe=charts.describe,
             which_name=WHICH_NAME,
+            drawn_rows=_DRAWN_ROWS,
             drawing=[_SAFE(script) for script in drawing],
             page_script=_SAFE(page_script),
         )

@@ -20,7 +20,7 @@ from support import widget_controls as controls
 from support.accessibility import violations
 from support.chart_tables import transitions
 from support.drawn_charts import assert_well_drawn, every_chart, fitted, measured
-from support.histories import DAWN, Clock, Service, seen_through
+from support.histories import DAWN, Clock, Person, Service, a_record, seen_through
 from support.hostile_texts import BEACON, PAYLOADS, RUN
 
 import exposurekit as ek
@@ -52,6 +52,7 @@ MISFITS = """() => [...document.querySelectorAll(".chart")].filter((place) => {
     const section = place.closest("section").getBoundingClientRect();
     return chart.right > section.right + 1 || chart.width < 0.95 * section.width;
 }).map((place) => place.id)"""
+CARD_EDGES = "() => [...document.querySelectorAll('.card')].map((card) => card.getBoundingClientRect().right)"
 HALVES = "() => [...document.querySelectorAll('.half')].map((section) => section.getBoundingClientRect().top)"
 # The column headers that take more than one line.
 # The interval of an estimate stands in a second line.
@@ -255,6 +256,31 @@ def test_printed_charts_fill_their_sections(tmp_path):
             tops = Counter(page.evaluate(HALVES))
             assert {*tops.values()} <= {2}
             assert kind != "fleet" or tops
+            assert page.evaluate(CARD_EDGES)
+            assert max(page.evaluate(CARD_EDGES)) <= PAPER["width"] - 1  # a border at the edge would be cut
+
+
+@pytest.mark.parametrize(("people", "is_printed"), [(12, False), (14, True)])
+def test_paper_has_the_people_that_a_chart_omits(tmp_path, people, is_printed):
+    service = Service({n: Person([a_record(n, site=f"Site {n}")]) for n in range(1, people + 1)})
+    with seen_through(service) as exposure:
+        ek.report(exposure, tmp_path / "score.html", sections=["score"])
+    with opened(tmp_path / "score.html") as (page, _):
+        drawn(page)
+        lay_out_on_paper(page)
+        rows = page.locator("#score tbody tr")
+        assert rows.count() == people
+        assert [row.is_visible() for row in rows.all()] == [is_printed] * people
+
+
+def test_lists_are_lists_on_paper(fleet):
+    with opened(fleet) as (page, _):
+        lay_out_on_paper(page)
+        items = page.locator("#precision li, #counted > div:not(.meaning)").all()
+        assert len(items) > 5
+        assert {item.evaluate("(one) => getComputedStyle(one).display") for item in items} == {"list-item"}
+        for heading in page.locator(".required").all():  # begins a line of its own
+            assert heading.evaluate("(one) => one.getClientRects().length") > 1
 
 
 def test_the_last_figure_on_a_phone_fills_its_row(reports):
@@ -433,8 +459,6 @@ def test_rows_are_there_without_scripts(fleet):
 CARDS = """() => [...document.querySelectorAll('#by_site tbody tr:not([hidden]) td:not(:first-child)')].map((cell) => ({
     heading: getComputedStyle(cell, '::before').content, value: cell.textContent,
     fits: cell.getBoundingClientRect().right <= innerWidth && cell.scrollWidth <= cell.clientWidth + 1 }))"""
-
-
 # The height of the bar of a cell, and of the room below its text.
 BAR = """(cell) => {
     const { backgroundSize, paddingBottom } = getComputedStyle(cell);
@@ -527,6 +551,12 @@ def test_definitions_are_read_by_keyboard_and_followed(fleet):
         entry = page.locator(f"#glossary div:has({word.get_attribute('href')})")
         entry.wait_for()
         assert entry.locator("dd").text_content() == definition
+        page.go_back()
+        page.wait_for_function("() => !location.hash")
+        word.wait_for()
+        page.wait_for_function(
+            "(one) => one.getBoundingClientRect().top < innerHeight", arg=word.element_handle()
+        )
         head = page.locator("#by_site th[title]").first
         head.locator("button").focus()
         page.keyboard.press("Tab")
