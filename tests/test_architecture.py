@@ -357,6 +357,7 @@ IDEAS = {
     "notebook.completion": "Tab completion",
     "notebook.magic": "registration in IPython",
     "privacy.vocabulary": "words that are no personal data",
+    "service.database_check": "every encrypted value is readable, and the file is intact",
     "service.mail.confirmation": "which link of a message may be followed",
     "service.scanning.person_search": "finds the person of an erasure request",
     "service.mail.wording": "the texts of opt-outs and complaints",

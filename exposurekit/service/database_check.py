@@ -3,18 +3,12 @@
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Select, Table, func, literal, select, text
+from sqlalchemy import Select, literal, select, text
 from sqlalchemy.exc import DBAPIError
 
-from exposurekit.service.accounts.documents import DOCUMENT, PERSON, SECRET
-from exposurekit.service.findings.candidates import CANDIDATE
-from exposurekit.service.findings.evidence import EVIDENCE
-from exposurekit.service.mail.message_store import MESSAGE
-from exposurekit.service.mail.opt_out_requests import REQUEST
 from exposurekit.service.storage import tables
 from exposurekit.service.storage.database import DAMAGED, Session
-from exposurekit.service.webhooks.endpoints import CALLBACK
-from exposurekit.service.webhooks.outbox import BODY, EVENT
+from exposurekit.service.storage.encrypted_columns import encrypted_columns
 
 _ROWS = 500  # at a time
 _MESSAGES_MAX = 20  # of SQLite's check
@@ -29,41 +23,6 @@ class Damage:
     row: int | None
     user_id: int | None
     problem: str
-
-
-def encrypted_columns() -> list[tuple[Table, Column[bytes], ColumnElement[int], str | Column[str]]]:
-    """Return each encrypted column, with the column of its owner's id and the purpose of its values."""
-    return [
-        (tables.integrators, tables.integrators.c.callback_ciphertext, tables.integrators.c.id, CALLBACK),
-        (tables.users, tables.users.c.secret_ciphertext, tables.users.c.id, SECRET),
-        (tables.users, tables.users.c.ciphertext, tables.users.c.id, PERSON),
-        (
-            tables.user_documents,
-            tables.user_documents.c.ciphertext,
-            tables.user_documents.c.id,
-            DOCUMENT,
-        ),
-        (tables.deliveries, tables.deliveries.c.body_ciphertext, tables.deliveries.c.user_id, BODY),
-        (
-            tables.mail_messages,
-            tables.mail_messages.c.ciphertext,
-            func.coalesce(tables.mail_messages.c.user_id, 0),
-            MESSAGE,
-        ),
-        *(
-            (table, table.c.ciphertext, table.c.user_id, purpose)
-            for table, purpose in (
-                (tables.user_items, tables.user_items.c.kind),
-                (tables.records, "records"),
-                (tables.links, "links"),
-                (tables.alerts, "alerts"),
-                (tables.candidates, CANDIDATE),
-                (tables.events, EVENT),
-                (tables.evidence, EVIDENCE),
-                (tables.mail_requests, REQUEST),
-            )
-        ),
-    ]
 
 
 async def check(session: Session) -> tuple[int, list[Damage]]:

@@ -15,11 +15,10 @@ from sqlalchemy import Column, ColumnElement, LargeBinary, Row, Table, bindparam
 from exposurekit.contract import codec
 from exposurekit.service.accounts.consent import NoSuchUser
 from exposurekit.service.accounts.subject import EPOCH
-from exposurekit.service.database_check import encrypted_columns
 from exposurekit.service.findings.candidates import REJECTED
-from exposurekit.service.mail.opt_out_requests import REQUEST
 from exposurekit.service.storage import tables
 from exposurekit.service.storage.database import DAMAGED, Session
+from exposurekit.service.storage.encrypted_columns import REQUEST, encrypted_columns
 
 _COPIES = {"user_documents"}  # what Get user returns
 _SECRETS = {"users.secret_ciphertext", "mail_requests.ciphertext"}  # of the API, and of addresses for mail

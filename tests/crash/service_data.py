@@ -20,7 +20,8 @@ from exposurekit.contract.webhooks import (
 from exposurekit.service.accounts import users as accounts
 from exposurekit.service.findings.alerts import Event
 from exposurekit.service.storage import tables
-from exposurekit.service.webhooks import outbox, states
+from exposurekit.service.storage.encrypted_columns import BODY, EVENT
+from exposurekit.service.webhooks import states
 
 Item = tuple[int, str, str]  # user id, group of the webhook, key in the group
 
@@ -137,7 +138,7 @@ async def _expected(work, users):
 
 async def _events(work):
     rows = await work.all(select(tables.events).order_by(tables.events.c.id))
-    items = [work.decrypt(outbox.EVENT, row.user_id, row.ciphertext) for row in rows]
+    items = [work.decrypt(EVENT, row.user_id, row.ciphertext) for row in rows]
     return [SimpleNamespace(**row._mapping, item=item) for row, item in zip(rows, items, strict=True)]
 
 
@@ -148,6 +149,6 @@ async def _deliveries(work):
     deliveries = []
     for row in await work.all(select(tables.deliveries).order_by(tables.deliveries.c.id)):
         ciphertext = row.body_ciphertext
-        body = None if ciphertext is None else work.decrypt(outbox.BODY, row.user_id, ciphertext)
+        body = None if ciphertext is None else work.decrypt(BODY, row.user_id, ciphertext)
         deliveries.append(SimpleNamespace(**row._mapping, body=body, attempts=attempts[row.id]))
     return deliveries

@@ -22,12 +22,12 @@ from exposurekit.service.accounts.user_items import KINDS
 from exposurekit.service.models import REMOVAL_FIELDS, record_resource
 from exposurekit.service.storage import tables
 from exposurekit.service.storage.database import DAMAGED, Session
+from exposurekit.service.storage.encrypted_columns import DOCUMENT, PERSON, SECRET
 from exposurekit.service.storage.encryption import DecryptionError
 
 FORMAT = 1  # of documents; another one whenever `_without_flags` returns something else for the same rows
 INSTANT_FORMAT = "%Y/%m/%d %H:%M:%S +0000"
 NAMES = ("first_name", "middle_name", "last_name")
-PERSON, SECRET, DOCUMENT = "users", "secrets", "documents"  # purposes of a user's ciphertexts
 
 _users, _user_items, _records = tables.users.c, tables.user_items.c, tables.records.c
 _links, _history, _documents = tables.links.c, tables.service_history.c, tables.user_documents.c

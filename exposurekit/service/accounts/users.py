@@ -12,11 +12,12 @@ from sqlalchemy import bindparam
 
 from exposurekit.contract.operations import LIST_LIMIT_DEFAULT
 from exposurekit.service.accounts import consent, integrators, user_items
-from exposurekit.service.accounts.documents import NAMES, PERSON, SECRET, Account
+from exposurekit.service.accounts.documents import NAMES, Account
 from exposurekit.service.accounts.subject import Subject
 from exposurekit.service.errors import QUOTA_REASON, ApiError
 from exposurekit.service.storage import tables
 from exposurekit.service.storage.database import Session
+from exposurekit.service.storage.encrypted_columns import PERSON, SECRET
 
 SECRET_LOW, SECRET_HIGH = 10**17, 10**18  # spec does not say: the format of a secret; here 18 digits
 _LIST_PART = 100  # users of a list that are decrypted before other requests have a turn

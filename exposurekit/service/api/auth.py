@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import Integer, Select, and_, bindparam, select, type_coerce
 
 from exposurekit.contract.operations import CREDENTIAL_HEADERS, OPERATIONS, Operation
-from exposurekit.service.accounts import documents, integrators, users
+from exposurekit.service.accounts import integrators, users
 from exposurekit.service.accounts.documents import Account
 from exposurekit.service.api import requests
 from exposurekit.service.api.middleware import INTEGRATOR
@@ -22,6 +22,7 @@ from exposurekit.service.api.requests import ApiRequest
 from exposurekit.service.errors import ApiError
 from exposurekit.service.storage import tables
 from exposurekit.service.storage.database import Session
+from exposurekit.service.storage.encrypted_columns import SECRET
 from exposurekit.service.storage.encryption import Vault
 
 NO_USER = -1  # no row has this id
@@ -105,7 +106,7 @@ def _account(session: Session, user_id: int, secret: str, user: Sequence[Any]) -
     decoy = _decoy(session.vault)
     exists = stored_id is not None
     owner, stored_ciphertext = (user_id, secret_ciphertext) if exists else (NO_USER, decoy)
-    [stored] = session.vault.decrypt_to_json([(stored_ciphertext, f"{documents.SECRET}:{owner}")])
+    [stored] = session.vault.decrypt_to_json([(stored_ciphertext, f"{SECRET}:{owner}")])
     # A secret is digits, which JSON puts in quotes.
     if not _equal(stored.decode(), f'"{secret}"') or not exists:
         raise ApiError(401, users.UNKNOWN_USER)
@@ -115,7 +116,7 @@ def _account(session: Session, user_id: int, secret: str, user: Sequence[Any]) -
 @lru_cache(maxsize=1)  # a service has one vault
 def _decoy(vault: Vault) -> bytes:
     """Return an encrypted dummy secret, to compare in constant time; created by the first request."""
-    return vault.encrypt(_DECOY_SECRET, f"{documents.SECRET}:{NO_USER}")
+    return vault.encrypt(_DECOY_SECRET, f"{SECRET}:{NO_USER}")
 
 
 def _equal(one: str, other: str) -> bool:

@@ -16,10 +16,10 @@ from exposurekit.service.findings import evidence as evidence_entries
 from exposurekit.service.findings import findings
 from exposurekit.service.models import VERDICTS, Listing, Site
 from exposurekit.service.storage.database import Session
+from exposurekit.service.storage.encrypted_columns import CANDIDATE
 from exposurekit.service.storage.tables import candidates
 
 POSSIBLE, QUARANTINED, REJECTED = VERDICTS
-CANDIDATE = "candidates"  # the purpose of a candidate's ciphertext
 
 
 @dataclass(frozen=True, slots=True)

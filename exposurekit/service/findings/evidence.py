@@ -30,8 +30,8 @@ from exposurekit.contract.evidence_roots import NO_ROOT, Root, Tree
 from exposurekit.service.models import Excerpt, Listing
 from exposurekit.service.storage import tables
 from exposurekit.service.storage.database import DAMAGED, Session
+from exposurekit.service.storage.encrypted_columns import EVIDENCE
 
-EVIDENCE = "evidence"  # the purpose of an entry's ciphertext
 PAGES_MAX = 4  # of an absence
 _ADDRESS_MAX, _QUERY_MAX, _TEXT_MAX = 1_000, 2_000, 800  # bytes in JSON
 _OTHER_BYTES = 600  # names, numbers and times of an entry

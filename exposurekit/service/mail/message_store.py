@@ -16,6 +16,7 @@ from exposurekit.service.mail import opt_out_requests
 from exposurekit.service.mail.mailboxes import HEAD_BYTES, RawMessage
 from exposurekit.service.mail.settings import MailSettings
 from exposurekit.service.storage.database import Session
+from exposurekit.service.storage.encrypted_columns import MESSAGE
 from exposurekit.service.storage.tables import mail_messages
 from exposurekit.service.storage.tables import mail_requests as _requests
 from exposurekit.service.storage.tables import mailboxes as _mailboxes
@@ -29,7 +30,6 @@ REASON_MAX = 200  # characters
 RETENTION = timedelta(days=90)
 NO_REQUEST = "no request has the address that it was sent to"
 TOO_LARGE = "it is larger than 1 MB; only its beginning is stored"
-MESSAGE = "mail"  # the purpose of a message's ciphertext; that of nobody has the user id 0
 _DOMAIN = "mail message"
 _ROW = select(mail_messages).where(mail_messages.c.id == bindparam("message_id"))
 _OF_DIGEST = select(mail_messages.c.id).where(mail_messages.c.digest == bindparam("digest"))

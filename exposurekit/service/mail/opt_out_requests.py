@@ -22,6 +22,7 @@ from sqlalchemy import Row, and_, bindparam, func, insert, or_, select, update
 
 from exposurekit.service.mail.settings import new_token
 from exposurekit.service.storage.database import DAMAGED, Session
+from exposurekit.service.storage.encrypted_columns import REQUEST
 from exposurekit.service.storage.tables import mail_requests
 
 WAITING, FOLLOWING, CONFIRMED, REFUSED = "waiting", "following", "confirmed", "refused"
@@ -32,7 +33,6 @@ CONFIRMATION, EMAIL = "confirmation", "email"  # kinds
 _OPEN_STATES = (WAITING, FOLLOWING, DRAFT, APPROVED, SENDING)
 _DAY = timedelta(days=1)
 _LOCK = 6_190_382_754  # an arbitrary number: the limits of a day are checked one after another
-REQUEST = "mail requests"  # the purpose of a request's ciphertext
 _DOMAIN = "mail token"
 _ROW = select(mail_requests).where(mail_requests.c.id == bindparam("request_id"))
 _OF_TOKEN = select(mail_requests.c.id, mail_requests.c.user_id).where(

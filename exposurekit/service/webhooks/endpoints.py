@@ -18,9 +18,9 @@ from exposurekit.service.accounts.integrators import unknown_integrator
 from exposurekit.service.http.address_policy import NotPublic, all_allowed, parse_networks
 from exposurekit.service.http.client import FetchError, ForbiddenAddress, HttpClient, Resolve
 from exposurekit.service.storage.database import Session
+from exposurekit.service.storage.encrypted_columns import CALLBACK
 from exposurekit.service.storage.tables import integrators
 
-CALLBACK = "callbacks"  # the purpose of a callback's ciphertext
 _SECRET_BYTES = 32
 _SHORTEST, _LONGEST = 24, 64  # bytes; Standard Webhooks
 

@@ -21,13 +21,13 @@ from exposurekit.errors import ConfigurationError
 from exposurekit.service.accounts import consent
 from exposurekit.service.storage import leases
 from exposurekit.service.storage.database import DAMAGED, Session
+from exposurekit.service.storage.encrypted_columns import BODY, EVENT
 from exposurekit.service.storage.leases import Lease
 from exposurekit.service.storage.tables import attempts, deliveries, events, integrators, users
 from exposurekit.service.webhooks import endpoints
 from exposurekit.service.webhooks.states import DEAD, DELIVERED, OPEN, PENDING, STATES
 
 KEEP_DELIVERED = timedelta(days=90)
-BODY, EVENT = "deliveries", "events"  # purposes of the ciphertexts
 
 
 @dataclass(frozen=True, slots=True)
