@@ -361,7 +361,6 @@ IDEAS = {
     "service.mail.confirmation": "which link of a message may be followed",
     "service.scanning.person_search": "finds the person of an erasure request",
     "service.mail.wording": "the texts of opt-outs and complaints",
-    "service.person_export": "what is stored about a person who asks for it",
     "service.webhooks.delivery": "one attempt to send a delivery",
     "snapshot": "the tables of one load",
     "widgets.connection": "a widget",

@@ -35,7 +35,7 @@ def write_file(
         if overwrite:
             draft.replace(path)
         else:
-            _place(draft, path)
+            _publish(draft, path)
     except FileExistsError:
         return False
     finally:
@@ -43,7 +43,7 @@ def write_file(
     return True
 
 
-def _place(draft: Path, path: Path) -> None:
+def _publish(draft: Path, path: Path) -> None:
     """Give a draft a name that nothing has; raises `FileExistsError` if something has it."""
     try:
         path.hardlink_to(draft)

@@ -153,7 +153,7 @@ def sparkline(course: Sequence[float]) -> str:
     width, height = _SPARKLINE
     most = max(course) or 1
     points = [
-        f"{width * position / (len(course) - 1):.1f},{height * (1 - value / most):.1f}"
+        f"{round(width * position / (len(course) - 1), 1):g},{round(height * (1 - value / most), 1):g}"
         for position, value in enumerate(course)
     ]
     area = f"M0,{height} L{' L'.join(points)} L{width},{height} Z"
