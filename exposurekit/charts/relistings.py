@@ -33,7 +33,7 @@ from exposurekit.text.formatting import NO_VALUE, pluralize
 
 _GONE = "days until listed again"
 _AFTER = {REMOVED: "after a verified removal", VANISHED: "without a verified removal"}
-_GONE_ROOM = 1.6  # length of the axis as a multiple of the longest range: room for the median
+_GONE_ROOM = 2.2  # length of the axis as a multiple of the longest range: room for the median
 
 
 def relistings(table: pd.DataFrame, *, provenance: str = "") -> Chart:

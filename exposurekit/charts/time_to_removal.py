@@ -86,7 +86,7 @@ def _medians(table: pd.DataFrame, by: str | None, provenance: str) -> Chart:
     return row_chart(
         [*median_traces(drawn, names, most), *_shares(drawn, names)],
         [f"{name} (n = {listed_times(n)})" for name, n in zip(names, drawn["n"], strict=True)],
-        median_axis("days from first observation to removal", most),
+        median_axis("days from first observation", most),
         right=shares | {"title": {"text": _SHARE}},
         finding=_finding(table, groups),
         summary=_summary(drawn, by),

@@ -389,7 +389,7 @@ def test_pdf_has_charts_and_manual_work_on_numbered_pages(pdf):
     assert palest < 200
     for words_of_report in (
         *(
-            "days from first observation to removal",
+            "days from first observation",
             "estimated share still listed",
             "kite-club.example/members/",
             "Begin at",

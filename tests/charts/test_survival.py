@@ -119,7 +119,7 @@ def test_sites_without_a_request_are_apart_from_those_that_refuse():
 def test_start_of_days_and_end_of_shares_are_named():
     """Some sites are followed for longer than others, so their shares are not after the same number of days."""
     figure = charts.time_to_removal(timed(quick(), slow()))
-    assert figure.layout.xaxis.title.text == "days from first observation to removal"
+    assert figure.layout.xaxis.title.text == "days from first observation"
     words_of_ends = (
         "The shares still listed are not after the same number of days, but each after the longest"
     )
