@@ -48,7 +48,7 @@ _KINDS_MAX = 3
 WEEK_DAYS = 7  # of the changes that each figure and the section "week" state, if the history is that old
 _SITES_NAMED = 3  # of one person, in a row of a table
 LISTED_NAMES = (
-    "as most of a person's listings show them, not in capitals if any is not; those on file were not loaded"
+    "as most of a person's listings show them, in mixed case where one has it; those on file were not loaded"
 )
 
 
@@ -167,14 +167,19 @@ class ReportData:
     @cached_property
     def namesakes_listings(self) -> pd.DataFrame:
         """The open listings that are labelled as somebody else's and have no pending removal."""
-        return self._without_work(self["labels"]["label"].to_numpy() == NOT_MINE)
+        return self._without_work(self._is_of_namesake)
 
     @cached_property
     def unrecognised_listings(self) -> pd.DataFrame:
         """The open listings without a status, or in one that the specification does not have, with which nobody has work."""
         status = self["records"]["status"]
         is_other = ~status.isin([DISCOVERED, PENDING_REMOVAL]).to_numpy("bool")
-        return self._without_work(is_other & (self["labels"]["label"].to_numpy() != NOT_MINE))
+        return self._without_work(is_other & ~self._is_of_namesake)
+
+    @cached_property
+    def _is_of_namesake(self) -> NDArray[np.bool_]:
+        """Whether each record is labelled as somebody else's."""
+        return (self["labels"]["label"] == NOT_MINE).to_numpy("bool", na_value=False)
 
     def _without_work(self, which: NDArray[np.bool_]) -> pd.DataFrame:
         """Those of the open records that are not pending removal, and are not in the work queue."""
