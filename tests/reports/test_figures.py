@@ -692,7 +692,7 @@ def test_actions_say_which_site_ignored_requests(stalled):
     [slow] = [action for action in stalled["live"].actions if " on Slow " in action.text]
     assert slow.text.startswith("Remove 7 of 10 open listings")
     assert (
-        " if all succeed, about 1 of 12 requests should succeed (it ignored 10 of 10 requests so far), in about "
+        " if all succeed, 1 removal in about 12 requests expected (it ignored 10 of 10 requests so far), in about "
         in slow.effect
     )
 
@@ -821,7 +821,7 @@ def test_first_work_of_a_site_is_marked():
     [
         (
             ("Slow", "Slow"),
-            "2 listings on Slow ({0} (user 1), {0} (user 2)): about 1 of 4 requests should succeed",
+            "2 listings on Slow ({0} (user 1), {0} (user 2)): 1 removal in about 4 requests expected",
         ),
         (
             ("Slow", "Slow", "Next"),
