@@ -23,7 +23,7 @@ def hosts(urls: "pd.Series[Any]") -> NDArray[np.object_]:
     >>> hosts(pd.Series(["https://seekfolk.example/people/7", None])).tolist()
     ['seekfolk.example', '']
     """
-    texts = _texts(urls)
+    texts = pc.utf8_trim_whitespace(_texts(urls))
     lines = pc.replace_substring_regex(texts, r"[\t\r\n]", "")  # as parsers do
     origins = pc.struct_field(pc.extract_regex(lines, _ORIGIN), "origin").dictionary_encode()
     names = np.array([*(host(f"{origin}/") for origin in origins.dictionary.to_pylist()), ""], "object")

@@ -1,7 +1,7 @@
 """Columns of URLs are parsed as single URLs are."""
 
 import pandas as pd
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from exposurekit.frames.url_columns import hosts, page_keys
@@ -44,6 +44,7 @@ PARTS = (
 )
 
 
+@example(["http:// "])
 @given(st.lists(st.lists(st.sampled_from(PARTS), min_size=1).map("".join).filter(str.strip), min_size=1))
 def test_urls_together_are_parsed_as_one_by_one(urls):
     addresses = [url.strip() for url in urls]
