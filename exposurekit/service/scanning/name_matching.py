@@ -4,7 +4,8 @@ nameparser splits off titles, suffixes and quoted nicknames and reads `Last, Fir
 Bartholomew; rapidfuzz measures spelling differences. Nothing is cached, because the values are personal.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nameparser import HumanName
@@ -20,6 +21,19 @@ _FIRST_MIN, _LAST_MIN = 6, 7  # a letter's difference makes a shorter name anoth
 _BEGINNING_MIN = 3  # letters of a shortened first name: Zeb for Zebediah
 _PARTIAL = -1  # points of an initial, or of the beginning of a first name
 _PART_MIN = 4  # letters of half a double name that is specific enough
+# Not "senior", which is a last name, too, nor "v", which is an initial.
+_GENERATIONS: Mapping[str, int] = {
+    "sr": 1,
+    "jr": 2,
+    "junior": 2,
+    "ii": 2,
+    "iii": 3,
+    "iv": 4,
+    "2nd": 2,
+    "3rd": 3,
+    "4th": 4,
+}
+_GENERATION = re.compile(rf"(?<=[\w.])[\s,]+({'|'.join(_GENERATIONS)})\b\.?(?=\s*(?:,|$))")
 
 _NICKNAMES = NickNamer()
 
@@ -39,14 +53,20 @@ class Fit:
 def names_fit(names: Sequence[Name], text: str) -> Fit | None:
     """Compare a listed name, in any order and case, with a person's names; None if it is another name.
 
-    The registered name comes first, and its middle name is used for all.
+    The registered name comes first, and its middle name is used for all. Jr. and Sr. are different people.
     """
+    listed, listed_generation = _split_generation(text[:NAME_MAX], words_min=2)
+    split = [_split_generation(name.last, words_min=1) for name in names]
+    generations = {generation for _, generation in split if generation}
+    if listed_generation and generations and listed_generation not in generations:
+        return None
+    registered = [replace(name, last=last) for name, (last, _) in zip(names, split, strict=True)]
     middle = words(names[0].middle) if names else []
-    last_names = {_key(name.last) for name in names}
+    last_names = {_key(name.last) for name in registered}
     return best_fit(
         fit if at == 0 else replace(fit, reasons=(*fit.reasons, "name: one of the person's other names"))
-        for first_names, last in _parse(text)
-        for at, name in enumerate(names)
+        for first_names, last in _parse(listed)
+        for at, name in enumerate(registered)
         for fit in _compare(name, first_names, last, middle, last_names)
     )
 
@@ -72,9 +92,19 @@ def _compare(
             yield Fit(by_first[0] + by_last[0] + points, (*name_reasons, *reasons), is_partial)
 
 
+def _split_generation(name: str, *, words_min: int) -> tuple[str, int | None]:
+    """Split off the generation, such as 2 of Otterwick Jr.; None if none is stated, or too few words are left."""
+    plain = fold_case(name)
+    match = _GENERATION.search(plain)
+    rest = name if match is None else plain[: match.start()] + plain[match.end() :]
+    if match is None or len(words(rest)) < words_min:
+        return name, None
+    return rest, _GENERATIONS[match[1]]
+
+
 def _parse(text: str) -> Iterator[tuple[list[str], str]]:
     """Yield the possible readings of a listed name: first and middle names, and last name."""
-    plain = without_apostrophes(fold_case(text[:NAME_MAX]))
+    plain = without_apostrophes(fold_case(text))
     # In title case, because the parser distinguishes initials and particles by their capitals.
     name = HumanName(plain.title())
     nicknames = words(name.nickname)
@@ -85,6 +115,8 @@ def _parse(text: str) -> Iterator[tuple[list[str], str]]:
             yield nicknames, name.last.lower()
         return
     full = f"{name.first} {name.middle} {name.last}"
+    if not (name.middle or name.last):  # Ii is a last name, too
+        full += f" {name.suffix}"
     yield from _orders(full.lower().split()[:_WORDS_MAX], nicknames)
     if name.title:  # perhaps a name: Judge Otterwick, St Quillon Ann
         yield from _orders(f"{name.title} {full}".lower().split()[:_WORDS_MAX], nicknames)

@@ -76,10 +76,25 @@ def test_another_name_does_not_match(name):
         (Name("Zoë", "Pérelarque"), "ZOE PERELARQUE"),
         (Name("Bjørn", "Fennoñez"), "Bjorn Fennonez"),
         (Name("Una", "Quill"), "Quill, Una"),
+        (Name("Paul", "Otterwick"), "Paul Otterwick Sr."),
+        (Name("Paul", "Otterwick Jr."), "OTTERWICK, PAUL A"),
+        (Name("Paul", "Otterwick Jr."), "Paul Otterwick II"),
+        (Name("Naosuke", "Ii"), "Naosuke Ii"),
     ],
 )
 def test_a_name_matches_in_any_spelling(name, listed_name):
     assert names_fit([name] if isinstance(name, Name) else name, listed_name) is not None
+
+
+@pytest.mark.parametrize(
+    "listed_name",
+    ["Paul Otterwick Sr.", "Otterwick Sr, Paul", "OTTERWICK, PAUL A., III", "Paul Otterwick IV, MD"],
+)
+def test_father_and_son_are_different_people(listed_name):
+    names = [Name("Paul", "Otterwick Jr."), Name("Paul", "Otterwick")]
+    assert names_fit(names, listed_name) is None
+    assert names_fit([Name("Paul", "Otterwick, Jr"), *names[1:]], listed_name) is None
+    assert names_fit(names[1:], listed_name) is not None
 
 
 def test_a_short_name_must_be_spelled_exactly():
