@@ -33,11 +33,15 @@ class People:
     def matching(self, text: str) -> list[int]:
         """The ids of the people with this id or full name; else with this name or alias; else whose name contains it.
 
-        A name without its middle names is a name of that person, too.
+        A name without its middle names is a name of that person, too, and so is one with the last name first: "Lee, Ann".
         """
         key = _folded(text)
         if key.isdecimal():
             return [one for one in self.labels if str(one) == key]
+        first_name_first = _LAST_NAME_FIRST.sub(r"\2 \1", text.strip())
+        return self._named(key) or self._named(_folded(first_name_first))
+
+    def _named(self, key: str) -> list[int]:
         names = {one: self._names(one) for one in self.labels}
         return (
             [one for one, (label, full, *_) in names.items() if key in (label, full)]

@@ -462,6 +462,9 @@ def test_text_matches_ids_and_names():
         "JOSÉ  doe": [1],
         "ann lee": [12],
         "lee": [12, 13],
+        "Lee, Ann": [12],
+        "doe,josé": [1],
+        "Lee, MD": [],
         "x": [],
     }
     assert {typed: people.matching(typed) for typed in matching} == matching
