@@ -662,6 +662,21 @@ def test_saved_ticks_are_done_in_the_next_report(reports, fleet, tmp_path):
     assert len(after) == len(before) - 2
 
 
+def test_ticks_are_not_those_of_another_service(fleet, tmp_path):
+    other = tmp_path / "other.html"
+    html = fleet.read_text()
+    [service] = set(re.findall('class="kicker">[^<]*<span>([^<]+)', html))
+    other.write_text(html.replace(service, "listings.example · other"))
+    ticked = ".task input:checked"
+    with opened(fleet) as (page, observed):
+        page.evaluate("() => document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        page.locator(".task:not(.blocked) input").first.check()
+        for file, n in (other, 0), (fleet, 1):
+            page.goto(file.resolve().as_uri())
+            assert page.locator(ticked).count() == n
+        assert observed.errors == []
+
+
 def test_table_is_sorted_filtered_and_downloaded(used):
     page, observed = used
     numbers = page.locator("#by_site .numbers")

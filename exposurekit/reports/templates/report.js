@@ -248,7 +248,9 @@
     code.after(press);
   }
 
-  // When an item was ticked is stored in this browser, if it allows a page to store anything.
+  // When an item was ticked is stored in this browser, if it allows a page to store anything. All files share the store, and
+  // two services may have the same ids.
+  const service = document.querySelector(".kicker span")?.textContent;
   const stored = (name, at) => {
     try {
       if (at === undefined) return localStorage.getItem(name);
@@ -278,7 +280,7 @@
       }
     };
     for (const box of all) {
-      const name = `exposurekit-tick ${box.value}`, at = stored(name);
+      const name = `exposurekit-tick ${service} ${box.value}`, at = stored(name);
       if (at) { box.checked = true; tick(box, at); }
       box.addEventListener("change", () => {
         const now = box.checked ? new Date().toISOString() : "";
