@@ -109,6 +109,7 @@ ENTRY_POINTS = {
     "rjsmin": {"reports.html"},
     "html": {"text.sanitize"},
     "click": {"cli"},
+    "wcwidth": {"cli.output"},
     "starlette": {"service", "sandbox"},
     "uvicorn": {"system.asgi_server", "system.connection_limits"},
     "sqlalchemy": {"service"},

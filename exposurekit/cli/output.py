@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from wcwidth import wcswidth
 
 from exposurekit.text.sanitize import plain
 
@@ -53,9 +54,9 @@ def print_columns(rows: Sequence[Row]) -> None:
     """Print rows in columns under their keys."""
     headers = [name.replace("_", " ") for name in rows[0]]
     cells = [headers, *([_cell(value) for value in row.values()] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    widths = [max(map(wcswidth, column)) for column in zip(*cells, strict=True)]
     for line in cells:
-        padded = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        padded = (cell + " " * (width - wcswidth(cell)) for cell, width in zip(line, widths, strict=True))
         click.echo("  ".join(padded).rstrip())
 
 
