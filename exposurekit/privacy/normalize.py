@@ -35,9 +35,12 @@ class Word:
 
 
 def readings(text: str) -> Iterator[str]:
-    """Yield the decodings of a text: plain, with tags replaced by spaces or removed, and of base64 inside it."""
-    plain = decoded(text)
+    """Yield the decodings of a text: plain, also of URLs within URLs, with tags replaced by spaces or removed, and of base64 inside it."""
+    plain = again = decoded(text)
     yield plain
+    while "%" in again and (further := unquote(again)) != again:  # a URL within a URL is encoded twice
+        again = further
+        yield again
     if "<" in plain:
         yield from (_TAG.sub(" ", plain), _TAG.sub("", plain))
     yield from _base64_texts(text)

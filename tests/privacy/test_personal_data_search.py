@@ -40,6 +40,7 @@ WRITTEN = {  # ways to write each kind of value
         # other scripts and encodings
         *("Od\u0430lys F\u0435nnim\u043e\u043er", "Oda\u3164lys Fennimoor"),
         *("https://x.example/p/T2RhbHlzIEZlbm5pbW9vcg==", "%u004fdalys Fennimoor", "\\u{4f}dalys Fennimoor"),
+        "https://x.example/go?to=https%253A%252F%252Fy.example%252FOdalys%252520Fennimoor",
     ],
     "email": [
         *("O.FENNIMOOR@MAIL.EXAMPLE", "o.fennimoor%40mail.example", "o.fennimoor (at) mail (dot) example"),
