@@ -9,7 +9,8 @@ from exposurekit.analysis.group_codes import instants
 from exposurekit.errors import InvalidArgument, MissingColumns
 
 STEP_MINUTES = 2.0
-WAITING = r"(?i)^\s*(?:please\s+|then\s+)?(?:wait|await)\b"  # a step that only waits takes no minutes
+# A step that only waits takes no minutes.
+WAITING = r"(?i)^\s*(?:please\s+|then\s+)?(?:(?:wait|await)\b|(?:allow|come back|check back)\b.*\b(?:hour|day|week|month)s?\b)"
 PAUSE_MINUTES = 30.0  # a longer time is a pause
 CATCH_UP_MINUTES = 0.05  # a tick so soon after the last one records work that was done before
 # What is known before anything was timed, in logarithms of minutes: how much ticks on a site differ, and sites from the

@@ -200,6 +200,13 @@ def test_steps_that_only_wait_take_no_minutes():
     assert cells(work_queue(table), "steps", "minutes") == [(3, 3.0 + 2 * 2.0)]
     waited = steps(alert(1, 0, 7, ticks=(None, "done", None)), step=texts)
     assert cells(work_queue(waited), "done", "minutes") == [(1, 3.0 + 2 * 2.0)]
+    spans = [
+        "Allow 72 hours for processing.",
+        "Then come back after five days.",
+        "Allow the site to send email.",
+    ]
+    allowed = steps(alert(1, 0, 7, ticks=(None,) * 3), step=spans)
+    assert cells(work_queue(allowed), "minutes") == [(3.0 + 2.0,)]
 
 
 def test_sister_sites_are_grouped_and_share_one_visit():
