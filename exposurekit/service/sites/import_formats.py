@@ -41,7 +41,7 @@ _HEADINGS = {
     "email": r"(?!.*confirm).*\b(e mail|email)\b.*",
     "guide": r".*\b(guide|instructions)\b.*",
     "opt_out": r".*(opt ?out|delete (your|their|my)|exercise (your|their)|(removal|deletion|remove|delete|delist)"
-    r" (url|link|page|form|site|address)).*",
+    r" (url|link|page|form|site|address)|do not (sell|share).*(url|link|page|form|address)).*",
     "trade_name": r"(doing business as|dba|brand|trade name).*",
     "website": r"(data broker |business |company |broker )?(primary )?(website|web site|url|domain|homepage)"
     r"( url| address| link)?",

@@ -341,6 +341,16 @@ def test_a_row_of_a_registry_becomes_a_draft(draft):
     assert "Hint:" not in result.text()
 
 
+@pytest.mark.parametrize(
+    "heading", ["Do Not Sell Link", "URL to exercise your rights", "Do not sell or share page"]
+)
+def test_the_address_for_objections_is_that_of_the_opt_out(draft, heading):
+    headings = ("Data broker name", "Website", heading)
+    result = draft(table(("Peeper", "peeper.example", RIGHTS_URL), headings=headings))
+    assert loader.parsed(result.text()).opt_out_url == RIGHTS_URL
+    assert lost(result) == {}
+
+
 OPTERY_HEADINGS = (
     *("id", "title", "website", "opt_out_url", "opt_out_guide_url", "email", "description", "type"),
     *("average_removal_days", "optery_support_tier"),
