@@ -105,6 +105,7 @@ def test_no_word_of_the_service_is_masked():
         ("user Jane Long (born 1980-02-29) not found", "user *** *** (*** ***) not found"),
         ("no such user: Шарлотта O'Neil", "no such user: *** ***"),
         ("Zelda Marrow", ""),
+        ("Subscription of Zelda expired, contact billing", "Subscription of *** expired, contact billing"),
         ("Zelda", ""),
         ("address 1204 to 1208", "address *** to ***"),
         ("birth_date is invalid: 1980 to 1985", "birth_date is invalid: *** to ***"),
