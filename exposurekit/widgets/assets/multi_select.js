@@ -1,4 +1,5 @@
 let count = 0;
+const folded = (text) => text.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase(); // "cafe" finds "Café"
 function render({ model, el }) {
   const id = `exposurekit-pick-${++count}-${Math.random().toString(36).slice(2)}`;
   const group = el.appendChild(node("div", { className: "exposurekit-pick", role: "group" }));
@@ -38,9 +39,9 @@ function render({ model, el }) {
     box.dataset.at = "find";
     const rows = node("div", { className: "options" });
     const draw = () => {
-      const key = search.toLowerCase();
+      const key = folded(search);
       rows.replaceChildren(...items.flatMap(([text, n, kind], position) => {
-        if (key && !text.toLowerCase().includes(key)) return [];
+        if (key && !folded(text).includes(key)) return [];
         const check = node("input", { type: "checkbox", checked: picked.includes(position) });
         check.dataset.at = `option ${position}`;
         check.onchange = () => pick(position, check.checked);
