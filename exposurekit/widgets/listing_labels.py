@@ -174,4 +174,4 @@ class RecordLabels(Panel):
 
 
 def _name(person: OnFile | None, user_id: int) -> str:
-    return person.names[0] if person is not None and person.names else f"user {int(user_id)}"
+    return person.names_in_full[0] if person is not None and person.names_in_full else f"user {int(user_id)}"

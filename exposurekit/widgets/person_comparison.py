@@ -1,6 +1,5 @@
 """Compare a listing with what the person has on file: what agrees, and what differs."""
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -8,12 +7,14 @@ from typing import Any
 
 import pandas as pd
 
+from exposurekit.analysis.step_requirements import name_warning
 from exposurekit.errors import NotFound
 from exposurekit.exposure import Exposure
 from exposurekit.text.formatting import MISSING, format_value, is_missing
 from exposurekit.text.html_cards import scrolling
 from exposurekit.text.sanitize import escaped
-from exposurekit.text.us_addresses import state_of
+from exposurekit.text.us_addresses import STATES, state_of
+from exposurekit.text.words import words
 
 AGREES, DIFFERS, UNKNOWN = "✓ agrees", "✗ differs", ""
 _LABELS = {
@@ -27,11 +28,11 @@ NO_PERSON = "The person's data is missing: pass exposure= to compare the listing
 class OnFile:
     """What one person has on file, to compare a listing with."""
 
-    names: tuple[str, ...] = field(repr=False)
+    names: tuple[tuple[str, str], ...] = field(repr=False)  # each as first and last name
+    names_in_full: tuple[str, ...] = field(repr=False)
     born: datetime | None = field(repr=False)
     addresses: tuple[str, ...] = field(repr=False)
-    states: frozenset[str] = field(repr=False)
-    cities: tuple[str, ...] = field(repr=False)
+    towns: tuple[tuple[list[str], str | None], ...] = field(repr=False)  # the words of a city, and the state
 
     def age(self, at: datetime) -> int | None:
         """Their age; None without a birth date on file."""
@@ -48,17 +49,22 @@ def on_file(exposure: Exposure, user_id: int) -> OnFile | None:
     except (NotFound, ValueError):
         return None
     aliases, addresses = exposure.aliases(user_id), exposure.addresses(user_id)
-    names = [_joined(user.get(part) for part in ("first_name", "middle_name", "last_name"))]
-    names += [_joined((row["first_name"], row["last_name"])) for row in aliases.to_dict("records")]
+    both = [
+        (_text(row["first_name"]), _text(row["last_name"])) for row in (user, *aliases.to_dict("records"))
+    ]
+    full = [
+        _joined(user.get(part) for part in ("first_name", "middle_name", "last_name")),
+        *map(_joined, both[1:]),
+    ]
     rows = addresses.to_dict("records")
     addresses_on_file = [
         _joined((row[part] for part in ("address1", "address2", "city", "state", "zip")), ", ")
         for row in rows
     ]
-    states = frozenset(str(row["state"]).upper() for row in rows if not is_missing(row["state"]))
-    cities = tuple(str(row["city"]).casefold() for row in rows if not is_missing(row["city"]))
+    towns = tuple((words(_text(row["city"])), state_of(f", {_text(row['state'])}")) for row in rows)
     born = None if is_missing(user["birth_date"]) else user["birth_date"].to_pydatetime()
-    return OnFile(tuple(filter(None, names)), born, tuple(filter(None, addresses_on_file)), states, cities)
+    names = tuple(filter(any, both))
+    return OnFile(names, tuple(filter(None, full)), born, tuple(filter(None, addresses_on_file)), towns)
 
 
 def compare(record: "pd.Series[Any]", person: OnFile | None, fields: Sequence[str]) -> str:
@@ -98,9 +104,9 @@ def _comparison(record: "pd.Series[Any]", person: OnFile) -> dict[str, tuple[str
     """What is on file for each field of a listing, and whether it agrees."""
     age = person.age(datetime.now(UTC))
     born = "" if person.born is None else f"{age} (born {person.born:%Y-%m-%d})"
-    names = "; ".join(person.names)
-    aliases = _compare_aliases(record["aliases"], person)
-    name = _compare_names(_words(record["name"]), map(_words, person.names))
+    names = "; ".join(person.names_in_full)
+    aliases = _compare_names([*_texts(record["aliases"])], person)
+    name = _compare_names([_text(record["name"])], person)
     if name == DIFFERS and aliases == AGREES:
         name = "✓ an alias agrees"
     return {
@@ -114,20 +120,12 @@ def _comparison(record: "pd.Series[Any]", person: OnFile) -> dict[str, tuple[str
     }
 
 
-def _compare_names(words: frozenset[str], names: Iterable[frozenset[str]]) -> str:
-    """Whether a name has all the words of one that is on file but a middle one, or the other way round."""
-    names = [name for name in names if name]
-    if not words or not names:
+def _compare_names(listed: Sequence[str], person: OnFile) -> str:
+    """Whether one of the listed names is a name of the person."""
+    listed = [name for name in listed if name.strip()]
+    if not listed or not person.names:
         return UNKNOWN
-    return AGREES if any(_is_same_name(words, name) for name in names) else DIFFERS
-
-
-def _is_same_name(words: frozenset[str], name: frozenset[str]) -> bool:
-    return words <= name or name <= words or len(_without_initials(words) & _without_initials(name)) > 1
-
-
-def _without_initials(words: frozenset[str]) -> frozenset[str]:
-    return frozenset(word for word in words if len(word) > 1)
+    return DIFFERS if all(any(name_warning(name, person.names)) for name in listed) else AGREES
 
 
 def _compare_ages(listed: Any, age: int | None) -> str:
@@ -143,27 +141,33 @@ def _compare_locations(listed: Any, person: OnFile) -> str:
     locations = [*_texts(listed)]
     if not locations or not person.addresses:
         return UNKNOWN
-    if any(city in location.casefold() for location in locations for city in person.cities):
+    if any(_is_in(location, city, state) for location in locations for city, state in person.towns):
         return AGREES
-    states = {state for location in locations if (state := state_of(location))} & person.states
-    return "✓ the state agrees" if states else DIFFERS
+    states = {state_of(location) for location in locations} & {state for _, state in person.towns}
+    return "✓ the state agrees" if states - {None} else DIFFERS
 
 
-def _compare_aliases(listed: Any, person: OnFile) -> str:
-    aliases = [_words(text) for text in _texts(listed)]
-    if not aliases:
-        return UNKNOWN
-    names = [*map(_words, person.names)]
-    return AGREES if any(_compare_names(alias, names) == AGREES for alias in aliases) else DIFFERS
+def _is_in(location: str, city: list[str], state: str | None) -> bool:
+    """Whether a location is in a city; in another state there may be one of the same name."""
+    if not city or len({state, state_of(location)} - {None}) > 1:
+        return False
+    return any(_without_state(words(part)) == city for part in location.split(","))
 
 
-def _words(name: Any) -> frozenset[str]:
-    return frozenset(re.findall(r"[^\W\d_]+", name.casefold())) if isinstance(name, str) else frozenset()
+def _without_state(part: list[str]) -> list[str]:
+    """The words of a city, without the ZIP code and the code of the state behind it."""
+    while len(part) > 1 and (part[-1].isdecimal() or part[-1].upper() in STATES):
+        part = part[:-1]
+    return part
 
 
 def _texts(cell: Any) -> Iterator[str]:
     if not is_missing(cell) and not isinstance(cell, str):
         yield from (str(one) for one in cell if one is not None)
+
+
+def _text(cell: Any) -> str:
+    return cell if isinstance(cell, str) else ""
 
 
 def _joined(parts: Iterable[Any], by: str = " ") -> str:
