@@ -34,12 +34,17 @@ _DAYS = (  # with the order of their parts
     (re.compile(r"(?<!\d)((?:18|19|20)\d\d)(\d\d)(\d\d)(?!\d)"), "ymd"),
     (re.compile(r"(?<!\d)(\d{1,2})([./ -])(\d{1,2})\2(\d{4}|\d\d)(?!\d)"), "d-my"),
     (re.compile(r"(?<!\d)(\d{1,2})([./ -])(\d{1,2})\2(\d{4}|\d\d)(?!\d)"), "m-dy"),
-    (re.compile(rf"\b{_MONTH} (\d{{1,2}})(?:st|nd|rd|th)?,? (\d{{4}})\b"), "Mdy"),
-    (re.compile(rf"\b(\d{{1,2}})(?:st|nd|rd|th)? (?:of )?{_MONTH},? (\d{{4}})\b"), "dMy"),
+    (re.compile(r"(?<!\d)(\d\d)()(\d\d)((?:18|19|20)\d\d)(?!\d)"), "d-my"),
+    (re.compile(r"(?<!\d)(\d\d)()(\d\d)((?:18|19|20)\d\d)(?!\d)"), "m-dy"),
+    (re.compile(rf"\b{_MONTH}[- ]?(\d{{1,2}})(?:st|nd|rd|th)?,?[- ]?(\d{{4}})\b"), "Mdy"),
+    (re.compile(rf"(?<!\d)(\d{{1,2}})(?:st|nd|rd|th|\.)?[- ]?(?:of )?{_MONTH},?[- ]?(\d{{4}})\b"), "dMy"),
 )
 _NAME_GAP = re.compile(r",? |-")
 _INITIAL_GAP = re.compile(r"\.\s?|\s")
 _WORDS_OF_ONE_CHARACTER = frozenset("ai")
+_ENDINGS = re.compile(  # of a full name: suffixes and degrees
+    r"(?: (?:jr|sr|junior|ii|iii|iv|2nd|3rd|4th|md|m d|phd|ph d|esq|dds|d d s|dvm|rn|cpa|jd))+$"
+)
 _RUN_ON_SCRIPTS = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "THAI", "LAO", "KHMER", "MYANMAR")
 _RUN_ON_MAX = 12  # characters of a name in them, where a syllable of Hangul counts as up to three
 _Tokens = tuple[str, ...]
@@ -110,8 +115,15 @@ class PersonalDataSearch:
             self._add_canonical("email", way, MIN_EMAIL_CHARACTERS)
 
     def add_address(self, kind: str, address: object) -> None:
-        """Search for a street or a place; abbreviations match long forms (St and Street, CA and California)."""
-        self._add_canonical(kind, decoded(_text(address)), MIN_CHARACTERS)
+        """Search for a street or a place; abbreviations match long forms (St and Street, CA and California).
+
+        A street is also found without its apartment.
+        """
+        whole = decoded(_text(address)).replace("#", " unit ")
+        self._add_canonical(kind, whole, MIN_CHARACTERS)
+        tokens = canonical(words(whole))
+        if kind == "street" and "unit" in tokens[2:]:  # after a house number and a name
+            self._add_canonical(kind, " ".join(tokens[: tokens.index("unit", 2)]), MIN_CHARACTERS)
 
     def add_name(self, first: object, last: object) -> None:
         """Search for a name: in either order, with or without a middle word, joined, with an initial or a title."""
@@ -122,9 +134,9 @@ class PersonalDataSearch:
                 self._add_name(first_names, last_names)
 
     def add_full_name(self, name: object) -> None:
-        """Search for a full name, and for its first word together with its last."""
+        """Search for a full name, and for its first word together with its last; without a title, suffix or degree."""
         for way in {_text(name), _without_umlauts(_text(name))}:
-            parts = words(way)
+            parts = _without_titles(words(way))
             if len(parts) > 1:
                 self._add_name(parts[:1], parts[-1:])
                 if len(parts) > 2:  # noqa: PLR2004  two are a pair
@@ -213,6 +225,14 @@ class _Line:
         if self.is_public or stop - start > 2 or not _NAME_GAP.fullmatch(other.gap):  # noqa: PLR2004
             return False
         return all(word.is_capital and is_common(word.text) for word in (one, other))
+
+
+def _without_titles(name: _Tokens) -> _Tokens:
+    """Leave out titles at the beginning of a full name, and suffixes and degrees at its end; two words stay."""
+    while len(name) > 2 and name[0] in TITLES:  # noqa: PLR2004  a first and a last name
+        name = name[1:]
+    rest = _ENDINGS.sub("", " ".join(name)).split()
+    return tuple(rest) if len(rest) > 1 else name
 
 
 class _Lines:

@@ -15,7 +15,9 @@ def kinds_in(text, **options):
     search.add_name("Odalys", "Fennimoor")
     search.add_full_name("Zoë M. Träumer")
     search.add_email("o.fennimoor+shop@mail.example")
+    search.add_full_name("Dr. Wren Otterwick Jr., MD")
     search.add_address("street", "12 Elderberry Lane")
+    search.add_address("street", "7 Quillfern St #4")
     search.add_address("place", "Oakmere, CA")
     search.add_key("s3cr3t-k3y")
     search.add_phone("+1 (555) 012-3456")
@@ -31,6 +33,7 @@ def names_in(text, first, last, **options):
 
 WRITTEN = {  # ways to write each kind of value
     "name": [
+        *("Wren Otterwick", "OTTERWICK, WREN", "Mr Wren Otterwick III"),
         *("Odalys Fennimoor", "FENNIMOOR, ODALYS", "odalys q. fennimoor", "OdalysFennimoor@x.example"),
         *("https://x.example/p/odalys-fennimoor/7", "zoe traumer", "Zoe\u0308 Tra\u0308umer"),
         *("Odalys\u200b\u00ad Fennimoor", "Odalys&#32;Fennimoor"),
@@ -46,7 +49,12 @@ WRITTEN = {  # ways to write each kind of value
         *("O.FENNIMOOR@MAIL.EXAMPLE", "o.fennimoor%40mail.example", "o.fennimoor (at) mail (dot) example"),
         *("o dot fennimoor at mail dot example", "o.fennimoor+shop@mail.example"),
     ],
-    "street": ['{"at": "12 Elderberry\\u0020Lane"}', "12 Elderberry Ln."],
+    "street": [
+        '{"at": "12 Elderberry\\u0020Lane"}',
+        "12 Elderberry Ln.",
+        "7 Quillfern Street",
+        "7 Quillfern St, Unit 4",
+    ],
     "place": ["Oakmere, California"],
     "key": ["s3cr3t-k3y"],
     "phone": [
@@ -57,6 +65,7 @@ WRITTEN = {  # ways to write each kind of value
     "birth date": [
         *("1980-03-05", "03/05/1980", "5.3.1980", "March 5, 1980", "5 Mar 1980", "321062400", "05.03.80"),
         *("1980-03-05T00:00:00Z", "March 5th, 1980", "5th of March 1980", "3/5/80"),
+        *("05-Mar-1980", "Mar-5-1980", "5Mar1980", "5. Mar 1980", "03051980", "05031980"),
     ],
 }
 
