@@ -28,7 +28,9 @@ def format_value(value: object) -> str:
     if isinstance(value, pd.Timestamp):
         return f"{value:%Y-%m-%d %H:%M}"
     if isinstance(value, Real) and not isinstance(value, bool):
-        return f"{int(value):,}" if isinstance(value, Integral) else f"{float(value):,.3g}"
+        # From 1,000 on, three digits would be in scientific notation.
+        is_whole = isinstance(value, Integral) or abs(float(value)) >= 999.5  # noqa: PLR2004
+        return f"{value:,.0f}" if is_whole else f"{float(value):,.3g}"
     return str(value)
 
 
@@ -44,7 +46,7 @@ def percent(share: float) -> str:
     """
     if is_missing(share):
         return NO_VALUE
-    if 0 < share < 0.005:  # noqa: PLR2004  would round to 0%
+    if 0 < share <= 0.005:  # noqa: PLR2004  would round to 0%
         return "under 1%"
     return "over 99%" if 0.995 <= share < 1 else f"{share:.0%}"  # noqa: PLR2004  would round to 100%
 

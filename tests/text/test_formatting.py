@@ -20,6 +20,7 @@ from exposurekit.text import formatting
         (False, "False"),
         (1234567, "1,234,567"),
         (0.5, "0.5"),
+        *((999.4, "999"), (999.6, "1,000"), (1234.0, "1,234"), (-12345.6, "-12,346"), (float("inf"), "inf")),
         (None, "—"),
         (pd.NaT, "—"),
         (float("nan"), "—"),
