@@ -40,6 +40,7 @@ EXCEL_ROWS = 1_048_575  # below the header
 EXCEL_CHARACTERS = 32_767  # in a cell, in UTF-16
 EXCEL_LINKS, EXCEL_LINK_CHARACTERS = 65_530, 2_079
 _BIRTH_DATE = "birth_date"
+_EXACT_MAX = 2**53  # a spreadsheet's numbers are float64
 _EXCEL_EPOCH = datetime(1900, 3, 1)  # noqa: DTZ001  its calendar is wrong before
 _WIDTH_MIN, _WIDTH_MAX, _WIDTH_SAMPLE = 6, 60, 1_000
 _LINK_COLUMNS = ("href", "url", "link_url", "link", "begin at")
@@ -350,6 +351,11 @@ def _column(column: "pd.Series[Any]") -> "pd.Series[Any]":
     """A column as a spreadsheet can hold it: instants without a zone; lists, and days before its calendar, as text."""
     if isinstance(column.dtype, pd.DatetimeTZDtype):
         column = column.dt.tz_convert("UTC").dt.tz_localize(None)
+    is_integer = pd.api.types.is_integer_dtype(column.dtype)
+    if (
+        is_integer and (column.abs() > _EXACT_MAX).any()
+    ):  # a spreadsheet rounds them, such as the keys of a history
+        return column.astype("str")
     is_days = pd.api.types.is_datetime64_dtype(column.dtype)
     if pd.api.types.is_numeric_dtype(column.dtype) or (is_days and not (column < _EXCEL_EPOCH).any()):
         return column

@@ -269,6 +269,13 @@ def test_lists_and_early_instants_are_text_in_excel(personal):
     assert {"email; zip", "1850-01-01 08:30:00"} <= {*texts}
 
 
+def test_keys_beyond_the_precision_of_excel_are_text(personal):
+    """A spreadsheet would round them, and what it returns would name another item."""
+    keys = pd.Series([1234567890123456789, None, 7], dtype="Int64")
+    _, cells = sheet(personal(pd.DataFrame({"key": keys, "n": [1, 2, 3]}), "t.xlsx"))
+    assert {"1234567890123456789", "7"} <= {*cells}
+
+
 def test_a_date_of_birth_is_a_day_in_csv(tmp_path):
     days = pd.to_datetime(["1987-02-17", None, "1932-02-10"], utc=True)
     table = pd.DataFrame({"birth_date": days, "first_seen_at": days})
