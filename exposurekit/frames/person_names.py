@@ -1,7 +1,6 @@
 """The names of people: labels, the names that listings show, and who matches a typed text."""
 
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,11 +12,13 @@ import pandas as pd
 from exposurekit.errors import InvalidArgument, NotFound
 from exposurekit.text.formatting import enumerate_words
 from exposurekit.text.sanitize import plain
+from exposurekit.text.words import fold_case, without_apostrophes
 
 _ALIKE = 0.8  # of two names that may be one, as of `SequenceMatcher`
 _NAMES_MAX = 5  # names in one line; more people are counted
 COMPLETIONS_MAX = 500  # with more people, the completions follow what is typed
 _WORDS_MAX = 8  # of a name whose middle names may be left out
+_HYPHEN = re.compile(r"(?<=[^\W\d_])-(?=[^\W\d_])")
 _LAST_NAME_FIRST = re.compile(  # but not "Ann Lee, MD"
     r"^([^,]+),(?!\s*(?:jr|sr|ii|iii|iv|md|m\.d|phd|ph\.d|esq)\.?$)\s*([^,]+)$", re.IGNORECASE
 )
@@ -36,8 +37,8 @@ class People:
         A name without its middle names is a name of that person, too, and so is one with the last name first: "Lee, Ann".
         """
         key = _folded(text)
-        if key.isdecimal():
-            return [one for one in self.labels if str(one) == key]
+        if not any(map(str.isalpha, key)):
+            return [one for one in self.labels if str(one) == text.strip()]
         first_name_first = _LAST_NAME_FIRST.sub(r"\2 \1", text.strip())
         return self._named(key) or self._named(_folded(first_name_first))
 
@@ -172,6 +173,5 @@ def _without_middle(name: str) -> list[str]:
 
 
 def _folded(text: str) -> str:
-    """The text in lower case, without accents, control characters and repeated spaces."""
-    decomposed = unicodedata.normalize("NFD", plain(text))
-    return " ".join("".join(one for one in decomposed if not unicodedata.combining(one)).casefold().split())
+    """The text in lower case, without accents, apostrophes, hyphens, control characters and repeated spaces."""
+    return " ".join(_HYPHEN.sub(" ", without_apostrophes(fold_case(plain(text)))).split())

@@ -454,7 +454,15 @@ def test_person_is_selected_by_name_while_typing(both):
 
 
 def test_text_matches_ids_and_names():
-    people = People({1: "José Doe (user 1)", 12: "Ann Lee (user 12)", 13: "Joann Leeson (user 13)"})
+    people = People(
+        {
+            1: "José Doe (user 1)",
+            12: "Ann Lee (user 12)",
+            13: "Joann Leeson (user 13)",
+            14: "Seán O\u2019Brien (user 14)",
+            15: "Łucja-Ann Ørsted (user 15)",
+        }
+    )
     matching = {
         "12": [12],
         "1": [1],
@@ -465,6 +473,9 @@ def test_text_matches_ids_and_names():
         "Lee, Ann": [12],
         "doe,josé": [1],
         "Lee, MD": [],
+        "sean o'brien": [14],
+        "obrien": [14],
+        "lucja ann orsted": [15],
         "x": [],
     }
     assert {typed: people.matching(typed) for typed in matching} == matching
