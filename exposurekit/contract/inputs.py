@@ -34,8 +34,11 @@ _LINE_END = re.compile(r"\r\n?")  # stored as a line feed: XML would read it as 
 _FORBIDDEN_CHARACTERS = re.compile(f"[{_FORBIDDEN}]")
 _INTEGER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 # Accepted between the digits. spec does not say: the format in a request; responses have digits only
-_PHONE_MARKS = re.compile(r"[\s()+./-]+")
-_PHONE_NUMBER = re.compile(r"[\s()+./-]*(?:[0-9][\s()+./-]*)+")
+_MARKS = (
+    r"[\s()+./\u00b7\u2010-\u2015\u2212-]"  # word processors and web pages have dashes of several lengths
+)
+_PHONE_MARKS = re.compile(f"{_MARKS}+")
+_PHONE_NUMBER = re.compile(f"{_MARKS}*(?:[0-9]{_MARKS}*)+")
 
 
 class Reason:

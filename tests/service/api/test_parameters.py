@@ -70,7 +70,12 @@ EMAIL_LISTS = (
     *("a@x.example,b@x.example", " a@x.example , b@x.example, "),
 )
 FULL_NAMES = {"Janie Doe": ("Janie", "Doe"), "Mary Ann  Doe": ("Mary Ann", "Doe"), "Cher": ("Cher", "")}
-NUMBERS = {"+1 (555) 123-4567": "15551234567", "555.123.4567": "5551234567", 5551234567: "5551234567"}
+NUMBERS = {
+    "+1 (555) 123-4567": "15551234567",
+    "555.123.4567": "5551234567",
+    "555\u2011123\u20134567": "5551234567",
+    5551234567: "5551234567",
+}
 DATES = (-86_400, "-86400", "1969-12-31", "1969/12/31 00:00:00 +0000")
 UNUSUAL_TEXTS = ("a\tb\nc", "x" * 255, "Zoë 李 🎈", "<b>&", "O'Neil")
 
@@ -109,7 +114,10 @@ def test_an_invalid_phone_number_is_rejected(value):
 @pytest.mark.parametrize(
     ("number", "is_accepted"),
     [
-        *((number, True) for number in ("555 123-4567", "+1 (555) 123/45.67", "5", "", " ")),
+        *(
+            (number, True)
+            for number in ("555 123-4567", "+1 (555) 123/45.67", "555\u2011123\u00b74567", "5", "", " ")
+        ),
         *((number, False) for number in ("555-CALL", "+", "1;2", "5\x00", "5" * 256)),
     ],
 )
