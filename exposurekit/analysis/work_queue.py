@@ -17,6 +17,7 @@ from exposurekit.contract.types import PENDING_REMOVAL
 from exposurekit.errors import InvalidArgument, MissingColumns
 from exposurekit.frames import DETAILS, procedures_from_steps
 from exposurekit.frames.arrow import texts
+from exposurekit.frames.url_columns import page_keys
 from exposurekit.text.formatting import enumerate_words
 
 DONE, UNABLE, TO_DO, STARTED = "done", "unable", "open", "started"
@@ -133,7 +134,7 @@ def _alerts(steps: pd.DataFrame) -> pd.DataFrame:
             "group": _groups(first, steps),
             "site": texts(first["site"]),
             "record_id": first["record_id"].astype("Int64"),
-            "page": first["url"].astype("str"),
+            "page": _page_keys(first),
             "first_seen_at": utc_index(_first_seen_at(first)),
             "is_unchecked": first["label"].isna() if "label" in first else True,
             "url": first["url"].astype("str"),
@@ -149,6 +150,14 @@ def _alerts(steps: pd.DataFrame) -> pd.DataFrame:
     cases = [table[UNABLE] > 0, table[DONE] == table["steps"], table[DONE] > 0]
     state = np.select(cases, [UNABLE, DONE, STARTED], default=TO_DO)
     return table.assign(state=pd.Series(state, index=table.index, dtype="str"))
+
+
+def _page_keys(alerts: pd.DataFrame) -> "pd.Series[Any]":
+    """What identifies the page of an alert; its own URL may be the service's, which all alerts share."""
+    urls = alerts["url"].astype("str")
+    if "link_url" in alerts:
+        urls = alerts["link_url"].astype("str").fillna(urls)
+    return pd.Series(page_keys(pd.Index(urls.fillna(""))), alerts.index, dtype="str")
 
 
 def _first_seen_at(alerts: pd.DataFrame) -> Instants:

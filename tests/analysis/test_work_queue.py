@@ -168,6 +168,14 @@ def test_pages_are_grouped_by_host():
     assert sorted(cells(work_queue(alerts), "user_id", "group")) == expected
 
 
+def test_alerts_of_one_page_are_one_item():
+    """By the page's address, in any spelling: an alert's own URL may be the service's, which all alerts share."""
+    pages = ["https://a.example/1", "https://a.example/2", "http://www.a.example/2/?utm_source=x", None, None]
+    alerts = steps(*(alert(1, number, url="https://alerts.example") for number in range(5)))
+    queue = work_queue(alerts.assign(link_url=pd.Series(pages, dtype="str")))
+    assert sorted(queue["alert_number"]) == [0, 2, 4]
+
+
 def test_listings_are_grouped_by_the_host_of_their_opt_out():
     """The alert's own URL may be the listing's, or the service's."""
     groups = {
