@@ -20,6 +20,10 @@ from exposurekit.text.formatting import exploded
 FIELD_ALIASES = {
     "identification_on_file": "identification",
     "address": "email",
+    "addresses": "address1",
+    "aliases": "alias",
+    "name": "last_name",
+    "full_name": "last_name",
     "emails": "email",
     "email_address": "email",
     "number": "phone_number",
