@@ -263,12 +263,12 @@ def erase(*, history: str, user: int, inbox: Path | None) -> None:
         inbox_summary = _erase_inbox(inbox_file, user, values)
         rows = opened.erase(user) if is_there else 0
     if rows:
-        click.echo(f"Erased {rows} rows from the history {plain(history)}.")
+        click.echo(f"Erased {pluralize(rows, 'row')} from the history {plain(history)}.")
     else:
         click.echo(f"The history {plain(history)} has no data about user {user}.")
     click.echo(inbox_summary)
     if erased := _erase_notifications(history, user):
-        click.echo(f"Erased {erased} unsent notifications about them.")
+        click.echo(f"Erased {pluralize(erased, 'unsent notification')} about them.")
     if browser.remove_page():
         click.echo("Removed the page that exposurekit open wrote to your cache.")
     if rows:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
 
+from exposurekit.text.plurals import pluralize
 from exposurekit.text.sanitize import escaped, plain
 
 TEXT_MAX = 600
@@ -108,7 +109,9 @@ def _figures(figures: Mapping[str, object]) -> str:
 
 
 def _tables(tables: Mapping[str, int]) -> str:
-    items = "".join(f"<li>{escape_cell(name)} <strong>{n:,} rows</strong></li>" for name, n in tables.items())
+    items = "".join(
+        f"<li>{escape_cell(name)} <strong>{pluralize(n, 'row')}</strong></li>" for name, n in tables.items()
+    )
     return f'<ul class="tags">{items}</ul>' if items else ""
 
 

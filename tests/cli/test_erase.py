@@ -141,7 +141,7 @@ def test_unsent_notifications_about_them_are_erased(history_and_texts, tmp_path)
     notices.put([Notification("me", line[:8], "new listings", line, at) for line in waiting])
     notices.close()
     run = erase(tmp_path)
-    assert "Erased 1 unsent notifications about them.\n" in run.stdout
+    assert "Erased 1 unsent notification about them.\n" in run.stdout
     assert present_in(directory, {"Zinnia Quillon", "Bram"}) == {"Bram"}
 
 
