@@ -141,7 +141,8 @@
       const whole = JSON.parse(numbers.querySelector("script").textContent);
       const [head, ...lines] = whole.match(/(?:"[^"]*"|[^"\n])+/g);
       const part = () => [head, ...found().map((row) => lines[numbered[rows.indexOf(row)]]), ""].join("\n");
-      download(all.hidden ? whole : part(), "text/csv", `${numbers.dataset.name}.csv`);
+      // A spreadsheet that opens the file recognises UTF-8 by the mark at its beginning.
+      download("\ufeff" + (all.hidden ? whole : part()), "text/csv", `${numbers.dataset.name}.csv`);
     });
     rest.addEventListener("click", () => {
       wide.classList.remove("first");
