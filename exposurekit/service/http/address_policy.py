@@ -20,7 +20,12 @@ _FORBIDDEN = _networks(
     "fe80::/10",  # link-local
     "fd00:ec2::/32",  # metadata: AWS
     "fd20:ce::254/128",  # metadata: Google
+    "fd00:c1::a9fe:a9fe/128",  # metadata: Oracle
+    "fd00:100::100:200/128",  # metadata: Alibaba
+    "fd00:42::42/128",  # metadata: Scaleway
+    "fd00:a9fe:a9fe::1/128",  # metadata: Akamai
     "100.100.100.200/32",  # metadata: Alibaba
+    "100.96.0.96/32",  # metadata: Volcano Engine
     "168.63.129.16/32",  # metadata: Azure, amid the global ones
     "192.0.0.192/32",  # metadata: Oracle
     # These embed an IPv4 address, some of them in more than one position.

@@ -232,6 +232,7 @@ def test_only_an_allowed_network_is_reachable(opened, url):
 
 METADATA_HOSTS = """
 169.254.169.254 169.254.0.1 100.100.100.200 168.63.129.16 192.0.0.192 [fd00:ec2::254] [fd20:ce::254]
+[fd00:c1::a9fe:a9fe] [fd00:100::100:200] [fd00:42::42] [fd00:a9fe:a9fe::1] 100.96.0.96
 [fe80::1] [::ffff:169.254.169.254] [::a9fe:a9fe] [64:ff9b::a9fe:a9fe] [64:ff9b:1::a9fe:a9fe]
 [2002:a9fe:a9fe::] [2001:0:a9fe:a9fe::] [::ffff:0:a9fe:a9fe]
 metadata.google.internal metadata.goog instance-data
