@@ -90,7 +90,7 @@ class History(Keyed):
                 service gives a listing another id at each scan. It is fixed when the history is created. None: as the
                 history was created, ``id`` for a new one.
             clock: Returns the current time.
-            storage_options: For a path that is not local, as deltalake takes them.
+            storage_options: For a path that is not local, as deltalake takes them, such as ``AWS_ACCESS_KEY_ID``.
             auto_compact: Whether runs merge small files when there are many, and delete old ones: without it, call
                 `compact` now and then.
 

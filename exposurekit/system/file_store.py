@@ -15,6 +15,18 @@ from exposurekit.errors import ConfigurationError
 from exposurekit.system.atomic_files import write_file
 
 _FORBIDDEN_CHARACTERS = "%[]*?{}"  # deltalake or a query engine would interpret them
+# What Arrow calls the options that deltalake takes, in upper case and without AWS_.
+_S3_ARGUMENTS = {
+    "ACCESS_KEY_ID": "access_key",
+    "SECRET_ACCESS_KEY": "secret_key",
+    "SESSION_TOKEN": "session_token",
+    "TOKEN": "session_token",
+    "REGION": "region",
+    "DEFAULT_REGION": "region",
+    "ENDPOINT_URL": "endpoint_override",
+    "ENDPOINT": "endpoint_override",
+}
+_CREDENTIALS = {"access_key", "secret_key", "session_token"}
 
 
 class FileStore:
@@ -22,7 +34,8 @@ class FileStore:
 
     Args:
         path: The directory or the address.
-        storage_options: Credentials of a bucket, such as ``AWS_ACCESS_KEY_ID``; by default those of the environment.
+        storage_options: Credentials of a bucket, such as ``AWS_ACCESS_KEY_ID``, ``AWS_SECRET_ACCESS_KEY`` and, if they are
+            temporary, ``AWS_SESSION_TOKEN``; by default those of the environment.
         what: How errors name the path, such as ``A history's path``. They never repeat it: it may contain a secret.
         name: A name for the examples in errors, such as ``history``.
     """
@@ -110,16 +123,17 @@ class FileStore:
         if not self.uri.startswith("s3://"):
             file_system: tuple[pa.fs.FileSystem, str] = pa.fs.FileSystem.from_uri(self.uri)
             return file_system
-        options = {name.upper(): value for name, value in (self._options or {}).items()}
         # Arrow reads the other names from the environment by itself.
-        options.setdefault("AWS_ENDPOINT_URL", os.environ.get("AWS_ENDPOINT_URL", ""))
-        names = {
-            "AWS_ACCESS_KEY_ID": "access_key",
-            "AWS_SECRET_ACCESS_KEY": "secret_key",
-            "AWS_REGION": "region",
-            "AWS_ENDPOINT_URL": "endpoint_override",
-        }
-        arguments = {names[name]: value for name, value in options.items() if name in names and value}
+        options = {"AWS_ENDPOINT_URL": os.environ.get("AWS_ENDPOINT_URL", "")} | (self._options or {})
+        arguments: dict[str, Any] = {}
+        for name, value in options.items():
+            argument = _S3_ARGUMENTS.get(name.upper().removeprefix("AWS_"))
+            if argument and value:
+                arguments[argument] = value
+        if arguments.keys() & _CREDENTIALS and not {"access_key", "secret_key"} <= arguments.keys():
+            raise ConfigurationError(
+                "a bucket's storage options need the key and the secret together, also with a session token"
+            )
         return pa.fs.S3FileSystem(**arguments), self.uri.removeprefix("s3://")
 
 

@@ -11,6 +11,7 @@ from support.histories import Person, Service, a_record, seen_through
 from exposurekit.errors import ConfigurationError, ConnectionFailed, NotFound, Unauthorized
 from exposurekit.exposure import connect
 from exposurekit.history import History
+from exposurekit.history.storage.delta import Store
 from exposurekit.history.storage.location import FORMAT, Location
 
 NOWHERE = {
@@ -93,6 +94,37 @@ def test_an_unreachable_location_is_an_error_without_its_path(path):
         History(path, storage_options=NOWHERE)
     assert len(str(error.value).splitlines()) == 1
     assert "sekret" not in "".join(traceback.format_exception(error.value))
+
+
+@pytest.mark.parametrize("prefix", ["AWS_", "aws_", ""])
+def test_a_session_token_goes_with_every_request_to_a_bucket(prefix):
+    tokens = []
+
+    def respond(request):
+        tokens.append(request.headers.get("x-amz-security-token"))
+        listing = b"<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>"
+        is_list = "list-type" in request.query and request.method == "GET"
+        return faults.Answer(body=listing) if is_list else faults.refused(404, b"")
+
+    with faults.running(respond) as server:
+        names = {"ACCESS_KEY_ID": "key", "SECRET_ACCESS_KEY": "sekret", "SESSION_TOKEN": "temporary"}
+        names |= {"REGION": "us-east-1", "ENDPOINT_URL": server.base_url.removesuffix("/")}
+        options = {
+            (prefix + name.lower() if prefix == "aws_" else prefix + name): names[name] for name in names
+        }
+        store = Store("s3://bucket/history", options | {"AWS_ALLOW_HTTP": "true"})
+        assert not store.exists()
+        by_arrow = len(tokens)
+        assert store.table("runs") is None
+    assert 0 < by_arrow < len(tokens)
+    assert {*tokens} == {"temporary"}
+
+
+@pytest.mark.parametrize("left_out", ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"])
+def test_half_of_the_credentials_are_refused(left_out):
+    options = {name: value for name, value in NOWHERE.items() if name != left_out}
+    with pytest.raises(ConfigurationError, match="the key and the secret together"):
+        History("s3://bucket/history", storage_options=options | {"AWS_SESSION_TOKEN": "temporary"})
 
 
 @pytest.mark.parametrize("path", ["file", "file/within", "/proc/nothing-is-made-here", "/"])
