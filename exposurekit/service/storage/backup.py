@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+import stat
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -23,11 +24,12 @@ _PAGES = 2_000  # copied at a time: some milliseconds
 def back_up(database: Path, copy: Path, on_progress: Callable[[float], object] = lambda _: None) -> None:
     """Copy a database as it is now; other processes may write meanwhile. The copy is readable by its owner alone.
 
-    It appears under its name once it is complete and checked. `on_progress` gets the fraction that is copied.
+    It appears under its name once it is complete and checked; until then it is a draft beside it, which replaces the draft
+    of a backup that was killed. `on_progress` gets the fraction that is copied.
 
     Raises:
         DiskFull: No space is left for the copy.
-        ConfigurationError: The copy exists, or it or the database cannot be used.
+        ConfigurationError: The copy exists, another backup writes it, or it or the database cannot be used.
     """
     if os.path.lexists(copy):
         raise _exists(copy)
@@ -35,11 +37,7 @@ def back_up(database: Path, copy: Path, on_progress: Callable[[float], object] =
         raise ConfigurationError(f"{plain(log)}, the log of another database, exists: name another file")
     draft = copy.with_name(copy.name + DRAFT_SUFFIX)
     try:
-        os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-    except FileExistsError:
-        raise ConfigurationError(
-            f"{plain(draft)} exists: another backup to this file is running, or one was killed; delete it then"
-        ) from None
+        lock = _claim(draft)
     except OSError as error:
         raise _not_written(copy, error) from None
     try:
@@ -52,6 +50,44 @@ def back_up(database: Path, copy: Path, on_progress: Callable[[float], object] =
         raise _not_written(copy, error) from None
     finally:
         draft.unlink(missing_ok=True)
+        os.close(lock)
+
+
+def _claim(draft: Path) -> int:
+    """Create the draft, or empty one that a killed backup left; return it open, with a lock that ends with this process."""
+    options = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+    try:
+        file, is_claimed = os.open(draft, options | os.O_EXCL, 0o600), True
+    except FileExistsError:
+        if not _is_draft(draft):
+            raise ConfigurationError(
+                f"{plain(draft)} exists, and no backup made it: rename or delete it"
+            ) from None
+        file, is_claimed = os.open(draft, options, 0o600), False
+    try:
+        import fcntl  # not on Windows
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # A backup that ended after the file was opened has deleted it.
+        is_claimed = os.path.samestat(os.fstat(file), draft.lstat())
+    except (BlockingIOError, FileNotFoundError):
+        is_claimed = False
+    except (ImportError, OSError):  # a file system without locks: only a new file is nobody else's
+        pass
+    if not is_claimed:
+        os.close(file)
+        raise ConfigurationError(
+            f"{plain(draft)} is being written: another backup to this file is running; delete the draft if none is"
+        )
+    os.truncate(file, 0)
+    return file
+
+
+def _is_draft(file: Path) -> bool:
+    """Return whether a file is as a backup creates it, so that replacing it neither loses nor discloses anything."""
+    status = file.lstat()
+    is_private = os.name != "posix" or (status.st_uid == os.geteuid() and not status.st_mode & 0o077)
+    return stat.S_ISREG(status.st_mode) and status.st_nlink == 1 and is_private
 
 
 def _copy(database: Path, draft: Path, on_progress: Callable[[float], object]) -> None:
@@ -59,7 +95,11 @@ def _copy(database: Path, draft: Path, on_progress: Callable[[float], object]) -
         on_progress(1 - remaining / max(total, 1))
 
     try:
-        with closing(_opened(database, "mode=rw")) as source, closing(sqlite3.connect(draft)) as target:
+        with (
+            closing(_opened(database, "mode=rw")) as source,
+            closing(_opened(draft, "mode=rw&nolock=1")) as target,
+        ):
+            # nolock: on a network disk, SQLite's locks would wait for that of the draft.
             # One snapshot: otherwise, each write of another process would start the copy again.
             source.execute("BEGIN")
             source.execute("SELECT name FROM sqlite_master").fetchall()

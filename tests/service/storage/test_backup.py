@@ -1,9 +1,13 @@
 """Backups of an SQLite database: one moment of it, complete and checked, or nothing."""
 
 import os
+import signal
 import sqlite3
 import stat
+import subprocess
+import sys
 from contextlib import closing
+from functools import partial
 
 import pytest
 from support.full_disk import file_size_limit
@@ -81,6 +85,51 @@ def test_a_file_that_appears_meanwhile_is_not_overwritten(database, tmp_path):
     with pytest.raises(ConfigurationError, match=r"copy\.db exists"):
         back_up(database, copy, lambda _: copy.write_text("of another program"))
     assert copy.read_text() == "of another program"
+
+
+def test_the_draft_of_a_killed_backup_is_replaced(database, tmp_path):
+    copy, draft = tmp_path / "copy.db", tmp_path / "copy.db.partial"
+    text = (
+        "import os, pathlib, signal, sys; from exposurekit.service.storage.backup import back_up; "
+        "back_up(*map(pathlib.Path, sys.argv[1:]), lambda _: os.kill(os.getpid(), signal.SIGKILL))"
+    )
+    killed = subprocess.run([sys.executable, "-c", text, database, copy], check=False)
+    assert (killed.returncode, draft.exists(), copy.exists()) == (-signal.SIGKILL, True, False)
+    back_up(database, copy)
+    assert not draft.exists()
+    with connected(copy) as copied:
+        assert copied.execute(COUNTS).fetchone() == (1, 1)
+
+
+def test_two_backups_to_a_file_do_not_mix(database, tmp_path):
+    copy, errors = tmp_path / "copy.db", []
+
+    def back_up_again(_):
+        with pytest.raises(ConfigurationError, match=r"partial is being written: another backup") as error:
+            back_up(database, copy)
+        errors.append(error)
+
+    back_up(database, copy, back_up_again)
+    assert errors
+    with connected(copy) as copied:
+        assert copied.execute(COUNTS).fetchone() == (1, 1)
+
+
+def test_a_draft_that_others_can_read_is_never_filled(database, tmp_path):
+    draft, private, public = (tmp_path / name for name in ("copy.db.partial", "private", "public"))
+    for file, mode in ((private, 0o600), (public, 0o644)):
+        file.touch()
+        file.chmod(mode)
+    for create in (
+        partial(draft.symlink_to, private),
+        partial(draft.hardlink_to, private),
+        partial(public.rename, draft),
+    ):
+        create()
+        with pytest.raises(ConfigurationError, match=r"partial exists, and no backup made it"):
+            back_up(database, tmp_path / "copy.db")
+        draft.unlink()
+    assert private.stat().st_size == 0
 
 
 def interrupt(_):
