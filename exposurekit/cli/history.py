@@ -249,8 +249,8 @@ def erase(*, history: str, user: int, inbox: Path | None) -> None:
     Nothing about USER remains in any file of the history, its webhook inbox, unsent notifications, or the page that
     exposurekit open wrote.
 
-    A delivery without a user_id is erased if it contains the id as a number, or a value of 6 characters or more that
-    the history has of USER. Unregister USER at the service first: otherwise the next collect, or a running watch, loads
+    A delivery without a user_id is erased if it contains the id as a number, a value of 6 characters or more that the
+    history has of USER, or both the street with house number and the town of an address on a listing. Unregister USER at the service first: otherwise the next collect, or a running watch, loads
     them again.
 
     Example: exposurekit history erase 12
@@ -259,8 +259,9 @@ def erase(*, history: str, user: int, inbox: Path | None) -> None:
     is_there = inbox is not None or inbox_file is None or is_begun(history)  # else there is only an inbox
     with existing_history(history) if is_there else open_history(history) as opened:
         values = opened.personal_values(user) if is_there else set()
+        addresses = opened.personal_addresses(user) if is_there else set()
         # The inbox first: if that fails and is repeated, the history still has the values to search for.
-        inbox_summary = _erase_inbox(inbox_file, user, values)
+        inbox_summary = _erase_inbox(inbox_file, user, values, addresses)
         rows = opened.erase(user) if is_there else 0
     if rows:
         click.echo(f"Erased {pluralize(rows, 'row')} from the history {plain(history)}.")
@@ -407,7 +408,7 @@ def _erase_notifications(history: str, user: int) -> int:
         return outbox.erase(user)
 
 
-def _erase_inbox(inbox: Path | None, user: int, values: set[str]) -> str:
+def _erase_inbox(inbox: Path | None, user: int, values: set[str], addresses: set[tuple[str, str]]) -> str:
     """Erase the messages about a user; return a summary."""
     if inbox is None:
         return "No inbox was searched: the history has none. Name one elsewhere with --inbox."
@@ -415,13 +416,21 @@ def _erase_inbox(inbox: Path | None, user: int, values: set[str]) -> str:
     from exposurekit.monitor.webhooks.store import InboxStore
 
     with closing(InboxStore(inbox)) as store:
-        erased = store.erase(user, values)
+        erased = store.erase(user, values, addresses)
     where, searched = plain(str(inbox)), len(searchable_values(values))
     deliveries = pluralize(erased.total, "delivery", "deliveries")
     summary = f"Erased {deliveries} about them from the inbox {where}, {erased.quarantined:,} of them from its quarantine."
     if erased.by_value:
         summary += f" {erased.by_value:,} of them had no user id, but contained a name, address or reference of this person."
-    return f"{summary} Searched for: their id, and {searched:,} values of {VALUE_MIN} characters or more from their listings."
+    streets = (
+        f", and {pluralize(len(addresses), 'street with its town', 'streets with their towns')}"
+        if addresses
+        else ""
+    )
+    return (
+        f"{summary} Searched for: their id, and {searched:,} values of {VALUE_MIN} characters or more from their "
+        f"listings{streets}."
+    )
 
 
 def _rows(table: Any) -> list[dict[str, Any]]:

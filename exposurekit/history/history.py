@@ -423,6 +423,22 @@ class History(Keyed):
         self._store.check_exists()
         return maintenance.personal_values(self._store, checked_id)
 
+    def personal_addresses(self, user_id: int) -> set[tuple[str, str]]:
+        """Return the streets with house number on a person's listings, each with its town.
+
+        Both are in lower case and abbreviated. Use them as `personal_values`; a town without a street identifies nobody.
+
+        Raises:
+            InvalidArgument: ``user_id`` is not an id.
+            NotFound: There is no history.
+
+        >>> history.personal_addresses(999_999)
+        set()
+        """
+        checked_id = _checked_id(user_id)
+        self._store.check_exists()
+        return maintenance.personal_addresses(self._store, checked_id)
+
     def compact(self) -> None:
         """Merge all small files; the old ones stay for a day, for readers. Runs merge those that are too many.
 

@@ -28,6 +28,7 @@ from exposurekit.history.storage.schema import (
     in_parts,
 )
 from exposurekit.text.times import EPOCH
+from exposurekit.text.us_addresses import street_and_town
 
 _log = logging.getLogger("exposurekit.history")
 REMEDY = "put the files that are named back from a copy, or restore the whole history from one"
@@ -304,9 +305,19 @@ def _erase_rows(store: Store, engine: DuckDB, name: str, user_id: int) -> int:
 
 def personal_values(store: Store, user_id: int) -> set[str]:
     """Return the personal values about a user in tables and staged runs: names, URLs, titles, references."""
+    return _texts_about(store, user_id, PERSONAL_COLUMNS)
+
+
+def personal_addresses(store: Store, user_id: int) -> set[tuple[str, str]]:
+    """Return the streets with their towns on a user's listings, in tables and staged runs; a town alone is many people's."""
+    locations = _texts_about(store, user_id, {"record": ("unnest(locations)",)})
+    return {address for location in locations if (address := street_and_town(location))}
+
+
+def _texts_about(store: Store, user_id: int, columns_of: Mapping[str, tuple[str, ...]]) -> set[str]:
     values: set[str] = set()
     with DuckDB() as engine:
-        for kind, columns in PERSONAL_COLUMNS.items():
+        for kind, columns in columns_of.items():
             tables = [store.snapshot(CONTENT_OF[kind])[CONTENT_OF[kind]]]
             tables += [staged.files(kind) for staged in staging.all_staged(store)]
             for table in tables:

@@ -34,6 +34,10 @@ STATES = {
 _CODES = {name.upper(): code for code, name in STATES.items()} | {code: code for code in STATES}
 _COUNTRIES = (" USA", " US", " UNITED STATES OF AMERICA", " UNITED STATES")
 _ZIP = re.compile(r" [0-9]{5}(-[0-9]{4})?$")
+_WORD = re.compile(r"[^\W_]+")
+_STREET = re.compile(r"\d[\w/-]*\s+.*[^\W\d_]{2}")  # a house number and a name
+_UNIT = re.compile(r"unit\b|[\W\d]*$")
+_STATE_END = re.compile(rf"(?:(?:^|(?<=\s))(?:{'|'.join(STATES)}))?[\s\d-]*$")
 
 
 def state_code(state: str) -> str:
@@ -65,3 +69,30 @@ def state_of(location: str) -> str | None:
         return _CODES[end.upper()]
     start, _, code = end.rpartition(" ")
     return code if start.strip() and code in STATES else None
+
+
+def address_words(text: str) -> str:
+    """Return the words of a text in lower case, with those of addresses abbreviated and no punctuation.
+
+    >>> address_words("12 Kite Lane, Apartment 4")
+    '12 kite ln unit 4'
+    """
+    return " ".join(SHORT.get(word, word) for word in _WORD.findall(text.casefold()))
+
+
+def street_and_town(location: str) -> tuple[str, str] | None:
+    """Return a street with its house number and the town, as `address_words`; None: the location does not name both.
+
+    >>> street_and_town("12 Kite Lane, Apt. 4, Mothgate, CT 06099"), street_and_town("Mothgate, CT")
+    (('12 kite ln', 'mothgate'), None)
+    """
+    street, *others = (part.strip() for part in re.split(r"[,;\n]", location))
+    parts = [part for part in others if not _UNIT.match(address_words(part))]
+    if parts and f" {parts[-1].upper()}" in _COUNTRIES:
+        parts.pop()
+    if parts and parts[-1].upper() in _CODES:  # once: New York and Washington are towns, too
+        parts.pop()
+    town = _STATE_END.sub("", parts[0]) if parts else ""
+    if not town or not _STREET.match(street):
+        return None
+    return address_words(street), address_words(town)

@@ -193,6 +193,23 @@ def test_a_short_value_erases_no_deliveries_about_others(tmp_path):
     left.close()
 
 
+def test_a_delivery_with_only_their_address_is_erased(tmp_path):
+    directory, town = tmp_path / "history", b"unreadable, somebody in Mothgate, CT"
+    listings = [
+        a_record(number, locations=locations)
+        for number, locations in enumerate((["12 Kite Lane, Apt. 4, Mothgate, CT 06099"], ["Mothgate, CT"]))
+    ]
+    inbox = InboxStore(directory / "inbox.db")
+    with seen_through(Service({7: Person(listings)})) as exposure, History(directory) as history:
+        history.collect(exposure)
+        inbox.put_all([("msg_1", b'{"address1": "12 Kite Ln", "city": "Mothgate"}'), ("msg_2", town)])
+        process_inbox(inbox, history)
+        assert history.personal_addresses(7) == {("12 kite ln", "mothgate")}
+    assert "listings, and 1 street with its town.\n" in erase(tmp_path).stdout
+    assert [inbox.body(one.number) for one in inbox.quarantined()] == [town]
+    inbox.close()
+
+
 def test_erase_reports_an_inbox_that_is_not_searched(tmp_path):
     with seen_through(Service({7: somebody(WHO)})) as exposure, History(tmp_path / "history") as history:
         history.collect(exposure)

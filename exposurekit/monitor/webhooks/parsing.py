@@ -5,7 +5,7 @@ Errors name the position of a problem, never a value.
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Literal
 from urllib.parse import unquote_plus
 
@@ -15,6 +15,7 @@ from exposurekit.contract import codec, lenient
 from exposurekit.contract.schema import shape_of_model
 from exposurekit.contract.webhooks import Delivery
 from exposurekit.errors import InvalidResponse
+from exposurekit.text.us_addresses import address_words
 
 # The shortest personal value that identifies a user in a message without a user_id. A shorter one, such as a first
 # name or the title "a", occurs in other users' messages too, which would be erased with it.
@@ -55,12 +56,15 @@ def parse_user_id(body: bytes) -> int | None:
         return None
 
 
-def mentions(body: bytes, user_id: int, values: Sequence[str]) -> Literal["id", "value"] | None:
-    """Whether a message is about a user, by its id or by a value; None: it is not.
+def mentions(
+    body: bytes, user_id: int, values: Sequence[str], addresses: Collection[tuple[str, str]] = ()
+) -> Literal["id", "value"] | None:
+    """Whether a message is about a user, by its id, or by a value or address; None: it is not.
 
     A message with a user_id is about that user alone. Any other message is about the user if its bytes contain the id
     as a separate number, or one of the values in upper or lower case: plain, JSON-escaped, percent-encoded or with XML
-    references, in UTF-8, UTF-16 or Latin-1. Values shorter than `VALUE_MIN` are ignored: see `searchable_values`.
+    references, in UTF-8, UTF-16 or Latin-1. Values shorter than `VALUE_MIN` are ignored: see `searchable_values`. It also
+    is if it contains both the street and the town of an address, as `street_and_town` returns them, as whole words.
     """
     message_user_id = parse_user_id(body)
     if message_user_id is not None:
@@ -71,8 +75,13 @@ def mentions(body: bytes, user_id: int, values: Sequence[str]) -> Literal["id", 
     for text in map(str.casefold, _texts(body)):
         if number.search(text):
             return "id"
-        by_value = by_value or any(value in text for value in search_values)
+        by_value = by_value or any(value in text for value in search_values) or _has_address(text, addresses)
     return "value" if by_value else None
+
+
+def _has_address(text: str, addresses: Collection[tuple[str, str]]) -> bool:
+    words = f" {address_words(text)} " if addresses else ""
+    return any(f" {street} " in words and f" {town} " in words for street, town in addresses)
 
 
 def searchable_values(values: Iterable[str]) -> list[str]:

@@ -7,9 +7,10 @@ returns (WAL, synchronous=FULL).
 import hashlib
 import sqlite3
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import accumulate, takewhile
 from pathlib import Path
 
@@ -234,16 +235,22 @@ class InboxStore:
             processed = connection.execute("SELECT count(*) FROM messages WHERE body IS NULL").fetchone()[0]
         return InboxCounts(waiting, quarantined, processed)
 
-    def erase(self, user_id: int, values: Iterable[str] = ()) -> ErasedMessages:
+    def erase(
+        self, user_id: int, values: Iterable[str] = (), addresses: Collection[tuple[str, str]] = ()
+    ) -> ErasedMessages:
         """Delete every message about a user, quarantined ones too; no byte of them remains in the file or its log.
 
         Messages with this `user_id` are deleted. A message without a user_id is deleted if it contains the id as a
-        number, or one of the user's personal values of 6 characters or more: see `parsing.mentions`.
+        number, one of the user's personal values of 6 characters or more, or the street and the town of one of their
+        addresses: see `parsing.mentions`.
         """
-        values = tuple(values)
-        matches, last_read = self._find_mentions(0, user_id, values)
+        find = partial(
+            self._find_mentions,
+            is_about=partial(mentions, user_id=user_id, values=tuple(values), addresses=addresses),
+        )
+        matches, last_read = find(0)
         with self._database.writing() as connection:
-            newer, _ = self._find_mentions(last_read, user_id, values)  # arrived since the first search
+            newer, _ = find(last_read)  # arrived since the first search
             matches |= newer
             quarantined = connection.execute(
                 "SELECT number FROM messages WHERE body IS NOT NULL AND reason IS NOT NULL"
@@ -257,7 +264,9 @@ class InboxStore:
         """Close the file; the next use opens it again."""
         self._database.close()
 
-    def _find_mentions(self, after: int, user_id: int, values: Sequence[str]) -> tuple[dict[int, str], int]:
+    def _find_mentions(
+        self, after: int, is_about: Callable[[bytes], str | None]
+    ) -> tuple[dict[int, str], int]:
         """Return the messages past a number that mention a user, with how they do; and the last number read."""
         matches: dict[int, str] = {}
         while True:
@@ -270,7 +279,7 @@ class InboxStore:
             if row is None:
                 return matches, after
             after = row[0]
-            if by := mentions(row[1], user_id, values):
+            if by := is_about(row[1]):
                 matches[after] = by
 
 

@@ -243,6 +243,27 @@ def test_deliveries_about_a_person_are_erased_in_any_format(inbox, quarantined):
     assert bodies == [None] * len(ABOUT_12) + [*NOT_ABOUT_12.values()]
 
 
+ADDRESS = ("12 kite ln", "mothgate")  # as `street_and_town` returns it
+
+
+@pytest.mark.parametrize(
+    ("text", "is_about"),
+    [
+        ("12 Kite Lane, Mothgate, CT", True),
+        ('{"address1": "12 KITE LN.", "city": "Mothgate"', True),
+        (r'"12 Kite Ln\nMothgate"', True),
+        ("address1=12+Kite+Lane&city=Mothgate", True),
+        ("Mothgate, CT 06099", False),
+        ("12 Kite Lane, Oakmere, CT", False),
+        ("112 Kite Lane, Mothgate, CT", False),
+        ("12 Kite Lane, Mothgateville, CT", False),
+    ],
+)
+def test_street_and_town_together_identify_a_person(inbox, text, is_about):
+    inbox.put("msg_1", text.encode())
+    assert inbox.erase(7, addresses={ADDRESS}) == ErasedMessages(int(is_about), int(is_about))
+
+
 def test_values_of_few_characters_identify_no_one(inbox):
     inbox.put_all([("msg_1", b"a page, Fernon"), ("msg_2", b"user=12, Fernon"), ("msg_3", b"Fernon X")])
     assert inbox.erase(12, ["a", " Ferno ", "Fernon x"]) == ErasedMessages(2, 1)
