@@ -46,15 +46,21 @@ def options_of(words):
     return command.make_context(words[0], list(words[1:])).params
 
 
+def unit_of_watch(shell):
+    run = shell.here("watch", "install", "--receive", "8787")
+    assert (run.returncode, run.stderr) == (0, "")
+    return run.stdout.partition("\n# 2. ")[0]
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", [*COMMANDS, "watch"])
 def test_systemd_accepts_the_unit(shell, command):
     """Where the gate runs there is systemd-analyze, or this fails."""
     analyze = shutil.which("systemd-analyze")
     if analyze is None and not os.environ.get("CI"):
         pytest.skip("there is no systemd-analyze")
     assert analyze is not None
-    text = unit_of(files(shell, command), command)
+    text = unit_of_watch(shell) if command == "watch" else unit_of(files(shell, command), command)
     file = shell.directory / f"exposurekit-{command}.service"
     # The program's file may be missing here.
     file.write_text(text.replace(str(program()), "/bin/true"))
