@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 from zipfile import ZIP_STORED, ZipFile
@@ -23,7 +24,8 @@ from exposurekit.system import paths
 
 MAX_ENTRIES = 6  # the least recently used beyond these are deleted
 MIN_PERSON_DAYS = 50  # people times days: a smaller demo is made in a few seconds
-BYTES_MAX = 256 << 20
+BYTES_MAX = 256 << 20  # of one demo
+TOTAL_BYTES_MAX = 300_000_000  # of all of them: the least recently used beyond it are deleted
 MAX_AGE = timedelta(days=7)
 MANIFEST = "manifest.json"
 SUFFIX = ".demo"
@@ -69,10 +71,12 @@ class DemoCache:
         return f"{'-'.join((*version, *options))}-{day}{SUFFIX}"
 
     def _evict(self) -> None:
-        """Delete all but the newest demos, and the drafts of processes that ended."""
+        """Delete all but the newest demos, up to a number and a size, and the drafts of processes that ended."""
         files = sorted(self.directory.glob(f"[!.]*{SUFFIX}"), key=lambda file: -file.stat().st_mtime)
+        totals = accumulate(file.stat().st_size for file in files)
+        fitting = sum(total <= TOTAL_BYTES_MAX for total in totals)
         drafts = [file for file in self.directory.glob(f".*{SUFFIX}.*") if not _is_being_written(file)]
-        for file in (*files[MAX_ENTRIES:], *drafts):
+        for file in (*files[min(MAX_ENTRIES, fitting) :], *drafts):
             file.unlink(missing_ok=True)
 
 

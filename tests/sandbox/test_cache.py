@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import exposurekit as ek
-from exposurekit.sandbox.cache import MAX_ENTRIES, DemoCache, cache_for
+from exposurekit.sandbox.cache import MAX_ENTRIES, TOTAL_BYTES_MAX, DemoCache, cache_for
 from exposurekit.sandbox.demo import _resume
 from exposurekit.sandbox.world.webhook_receiver import Integrator
 
@@ -185,6 +185,20 @@ def test_the_least_recently_used_entries_are_deleted(tmp_path):
     cache_with_entry(tmp_path, seed="last")
     names = sorted(file.name.split("-")[6] for file in demos.directory.iterdir())
     assert names == sorted([*map(str, range(4, MAX_ENTRIES + 3)), "last"])
+
+
+def test_the_entries_together_have_a_limited_size(tmp_path):
+    for seed in range(3):
+        demos = cache_with_entry(tmp_path, seed=str(seed))
+        file = next(demos.entries(TODAY)).file
+        os.truncate(file, TOTAL_BYTES_MAX // 3 + (seed == 1))
+        os.utime(file, (3 - seed, 3 - seed))  # the last one was used least recently
+    cache_with_entry(tmp_path, seed="new")
+    names = sorted(file.name.split("-")[6] for file in demos.directory.iterdir())
+    assert names == ["0", "1", "new"]
+    assert sum(file.stat().st_size for file in demos.directory.iterdir()) <= TOTAL_BYTES_MAX
+    cache_with_entry(tmp_path, seed="newer")
+    assert len([*demos.directory.iterdir()]) == 4  # small ones fit beside them
 
 
 def test_only_drafts_of_ended_processes_are_deleted(tmp_path):
