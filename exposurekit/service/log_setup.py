@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import os
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -43,7 +44,7 @@ class _AsJson(logging.Formatter):
     >>> record = logging.LogRecord("exposurekit.service", logging.INFO, "", 0, "operation=%s ms=%.1f", ("get_user", 2.04), None)
     >>> record.created = 0.5
     >>> print(_AsJson().format(record))
-    {"time": "1970-01-01T00:00:00.500Z", "level": "INFO", "logger": "exposurekit.service", "message":
+    {"time": "1970-01-01T00:00:00.500Z", "level": "INFO", "pid": ..., "logger": "exposurekit.service", "message":
     "operation=get_user ms=2.0", "fields": {"operation": "get_user", "ms": 2.0}}
     """
 
@@ -51,6 +52,7 @@ class _AsJson(logging.Formatter):
         line: dict[str, Any] = {
             "time": _time(record, "T"),
             "level": record.levelname,
+            "pid": os.getpid(),
             "logger": record.name,
             "message": _message(record),
         }
@@ -64,7 +66,7 @@ class _AsJson(logging.Formatter):
 def to_stderr(log_format: LogFormat = "text") -> None:
     """Send the log to stderr: lines of text, or one JSON object a line.
 
-    An object has ``time`` (RFC 3339, UTC), ``level``, ``logger``, ``message``, ``fields`` (what the message has as
+    An object has ``time`` (RFC 3339, UTC), ``level``, ``pid`` (of the process), ``logger``, ``message``, ``fields`` (what the message has as
     ``name=value``; numbers stay numbers) and the type of an ``exception``.
     """
     handler = logging.StreamHandler()

@@ -529,6 +529,7 @@ def test_a_json_log_has_one_object_a_line(file_operator, words):
         lines += ended(process, signal.SIGTERM).splitlines()
     logged = [json.loads(line) for line in lines]
     assert all({"time", "level", "logger", "message"} <= one.keys() for one in logged)
+    assert {one["pid"] for one in logged} == {process.pid}
     assert any(one.get("fields", {}).get("worker") == "running" for one in logged)
     assert not any("another worker runs" in one["message"] for one in logged)  # it is the only one
     served = [one["fields"] for one in logged if one["message"].startswith("operation=")]

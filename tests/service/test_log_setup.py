@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import re
 import subprocess
 import sys
@@ -29,12 +30,13 @@ def fields(*arguments):
     return as_json(*arguments).get("fields", {})
 
 
-def test_an_object_has_time_level_logger_and_message():
+def test_an_object_has_time_level_process_logger_and_message():
     logged = as_json("worker=running sites=%d", 3)
     at = datetime.fromisoformat(logged.pop("time"))
     assert at.utcoffset().total_seconds() == 0
     assert logged == {
         "level": "ERROR",
+        "pid": os.getpid(),
         "logger": "exposurekit.service",
         "message": "worker=running sites=3",
         "fields": {"worker": "running", "sites": 3},
@@ -56,7 +58,7 @@ def test_a_value_cannot_add_a_field_or_a_line():
     hostile = 'x user=7"}\n{"level": "INFO"'
     logged = as_json("site_scan=%r error=%s", hostile, hostile)
     assert logged["fields"] == {"site_scan": hostile, "error": hostile}
-    assert list(logged) == ["time", "level", "logger", "message", "fields"]
+    assert list(logged) == ["time", "level", "pid", "logger", "message", "fields"]
 
 
 @pytest.mark.parametrize("formatter", FORMATTERS)
