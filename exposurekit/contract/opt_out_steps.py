@@ -2,10 +2,13 @@
 
 import re
 
+# 1. and 1) and 1:, then 1 - (but not 2 - 3 days), then (1). A text has one of them: "1. Send (2) copies. 2. Wait."
+_NUMBERS = (r"(\d{1,2})[.):]\s+", r"(\d{1,2})\s*[-\u2013\u2014]\s+(?!\d)", r"\((\d{1,2})\)\s+")
 # Numbers at the start of a line are more reliable than elsewhere: "1. Send form 7.\n2. Keep a copy."
 _NUMBERED = tuple(
-    re.compile(begin + r"(?:step\s+)?(\d{1,2})[.):]\s+", re.IGNORECASE | re.MULTILINE)
+    re.compile(f"{begin}(?:step\\s+)?{number}", re.IGNORECASE | re.MULTILINE)
     for begin in (r"^\s*", r"(?:^|(?<=\s))")
+    for number in _NUMBERS
 )
 
 

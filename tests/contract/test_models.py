@@ -283,6 +283,16 @@ ONE_STEP = [
         ("Step 1: Open the page. Step 2: Press Remove.", ["Open the page.", "Press Remove."]),
         ("STEP 1. a step 2. b", ["a", "b"]),
         ("1. Wait in 1.5 days 2. Look again", ["Wait in 1.5 days", "Look again"]),
+        ("1 - Open the form 2 - Enter your name 3 - Send", ["Open the form", "Enter your name", "Send"]),
+        ("1- Open\n2- Call 1-800-555-0100", ["Open", "Call 1-800-555-0100"]),
+        ("(1) Open (2) Call (555) 0100 (3) Wait", ["Open", "Call (555) 0100", "Wait"]),
+        ("Step (1) Open Step (2) Send", ["Open", "Send"]),
+        ("1. Send (2) copies. 2. Keep one (1) copy.", ["Send (2) copies.", "Keep one (1) copy."]),
+        ("1 - Wait 2 - 3 days 2 - Send", ["Wait 2 - 3 days", "Send"]),
+        *(
+            (value, [value])
+            for value in ("Call 1-800-555-0100 or 2-800-555-0100", "Call (555) 0100", "1 - 2 - 3")
+        ),
     ],
 )
 def test_procedure_is_split_into_numbered_steps(value, steps):
@@ -298,14 +308,14 @@ WORDS = st.lists(
 
 @given(
     st.lists(WORDS, min_size=2, max_size=12),
-    st.sampled_from(["{}. {}", "{}) {}", "Step {}: {}"]),
+    st.sampled_from(["{}. {}", "{}) {}", "Step {}: {}", "({}) {}"]),
     st.sampled_from([" ", "\n", "\r\n\t"]),
 )
 def test_joined_numbered_steps_are_split_again(steps, numbered, between):
     assert split_steps(between.join(numbered.format(n, step) for n, step in enumerate(steps, 1))) == steps
 
 
-@given(st.text(st.sampled_from("123.) :stepa\n")))
+@given(st.text(st.sampled_from("123.)( -:stepa\n")))
 def test_no_step_is_blank_or_invented(text):
     steps = split_steps(text)
     assert all(step.strip() and step in text for step in steps)
