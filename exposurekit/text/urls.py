@@ -1,10 +1,19 @@
 """URLs: their host, and one spelling of those that lead to the same page."""
 
-import re
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import unquote_plus, urlsplit
 
 _PORTS = {"http": 80, "https": 443}
-_TRACKING = re.compile(r"utm_|gclid$|fbclid$|msclkid$", re.IGNORECASE)
+# Parameters that say where a visitor came from, and never which page it is: those that browsers and caches strip.
+_TRACKING_PREFIXES = ("utm_", "mtm_", "hsa_")  # Google Analytics, Matomo, HubSpot
+_TRACKING = {
+    "gclid", "gclsrc", "dclid", "gbraid", "wbraid", "srsltid", "_ga", "_gl",  # Google
+    "fbclid", "igshid", "igsh", "msclkid", "twclid", "ttclid", "li_fat_id", "epik", "rdt_cid", "sccid",  # networks
+    "yclid", "ysclid", "_openstat",  # Yandex
+    "_hsenc", "_hsmi", "__hssc", "__hstc", "__hsfp", "hsctatracking",  # HubSpot
+    "mc_cid", "mc_eid", "mkt_tok", "_kx", "ml_subscriber", "ml_subscriber_hash", "oly_anon_id", "oly_enc_id",  # mail
+    "vero_conv", "vero_id", "vgo_ee", "__s",
+    "s_kwcid", "wickedid", "dicbo", "tblci", "irclickid", "rb_clickid",  # advertising
+}  # fmt: skip
 
 
 def normalize_url(url: str) -> str:
@@ -32,10 +41,13 @@ def page_key(url: str) -> str:
 
 
 def _query(query: str) -> str:
-    if not _TRACKING.search(query):
-        return f"?{query}" if query else ""
-    pairs = [pair for pair in parse_qsl(query, keep_blank_values=True) if not _TRACKING.match(pair[0])]
-    return f"?{urlencode(pairs)}" if pairs else ""
+    others = "&".join(part for part in query.split("&") if not _is_tracking(part))
+    return f"?{others}" if others else ""
+
+
+def _is_tracking(part: str) -> bool:
+    name = unquote_plus(part.partition("=")[0]).lower()
+    return name in _TRACKING or name.startswith(_TRACKING_PREFIXES)
 
 
 def site_host(url: str) -> str:
