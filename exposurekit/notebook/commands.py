@@ -73,10 +73,12 @@ def describe_command(verb: str = "") -> str:
 
 _HEAD = "table = %exposure VERB [options]: answer a question with a table."
 _FOOT = """
-Tables come from a variable named exposure or demo, from what `connect` or `use` chose, or from the service that the
-environment (EXPOSUREKIT_BASE_URL, ...) or a .env file names. Never put a key on the line.
+Tables come from what `connect` or `use` chose, from a variable named exposure or demo, from the only Exposure among the
+variables, or from the service that the environment (EXPOSUREKIT_BASE_URL, ...) or a .env file names. Never put a key on
+the line.
 Names of users are looked up among the users of the exposure. Underscores and hyphens are interchangeable; --by means --group-by.
-Histories come from --history DIR, from a variable named history or demo, or from the environment (EXPOSUREKIT_HISTORY)."""
+Histories come from --history DIR, from a variable named history or demo, from the only History among the variables, or
+from the environment (EXPOSUREKIT_HISTORY)."""
 
 
 def _command(question: Question) -> Command:

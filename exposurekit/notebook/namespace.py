@@ -17,7 +17,9 @@ from exposurekit.system import paths
 
 Source: TypeAlias = Exposure | History
 
+# Taken before other variables; without one of them, the only variable of its type is.
 DEFAULT_NAMES = {Exposure: ("exposure", "demo"), History: ("history", "demo")}
+_NAMES_MAX = 8  # in an error
 
 
 class NotebookContext:
@@ -96,10 +98,12 @@ class NotebookContext:
     def source(self, line: ParsedLine) -> Iterator[Source]:
         """Return the source of a table that both have: the history if the line asks for it, else whichever exists."""
         from_history = line["history"] is not None or line["as-of"] is not None
-        is_fallback = self._current(Exposure) is None and self._current(History) is not None
+        is_fallback = (
+            not from_history and self._current(Exposure) is None and self._current(History) is not None
+        )
         if from_history or is_fallback:
             with self.history(line) as history:
-                if is_fallback and not from_history:
+                if is_fallback:
                     print(f"Source: {history.provenance}", file=sys.stderr)  # noqa: T201  nobody chose it
                 yield history
         else:
@@ -107,13 +111,13 @@ class NotebookContext:
 
     def with_ticks(self, steps: pd.DataFrame) -> pd.DataFrame:
         """Add the ticks of the current history, or of the one that the environment names, to a table of steps."""
-        history: History | None = self._current(History)
-        if history is not None:
-            return history.with_ticks(steps)
-        path = paths.history_path()
-        if path is None or not _exists(path):
-            return steps
         try:
+            history: History | None = self._current(History)
+            if history is not None:
+                return history.with_ticks(steps)
+            path = paths.history_path()
+            if path is None or not _exists(path):
+                return steps
             with History(path) as opened:
                 return opened.with_ticks(steps)
         except ExposureError as error:
@@ -122,7 +126,10 @@ class NotebookContext:
 
     def loaded_exposure(self) -> Exposure | None:
         """Return the current exposure if its tables need no request."""
-        exposure: Exposure | None = self._current(Exposure)
+        try:
+            exposure: Exposure | None = self._current(Exposure)
+        except ConfigurationError:  # none, or none of several, is chosen
+            return None
         return exposure if exposure is not None and exposure.is_loaded else None
 
     def _current(self, kind: type) -> Any:
@@ -138,7 +145,20 @@ class NotebookContext:
         if kind is Exposure and self._connected is not None:
             return self._connected
         defaults = (_as_kind(kind, variables.get(name)) for name in DEFAULT_NAMES[kind])
-        return next((value for value in defaults if value is not None), None)
+        default = next((value for value in defaults if value is not None), None)
+        return self._only(kind) if default is None else default
+
+    def _only(self, kind: type) -> Any:
+        """Return the only exposure or history among the variables; None: there is none."""
+        variables = self._variables()
+        values = {name: _as_kind(kind, variables[name]) for name in self.usable()}
+        names = {id(value): name for name, value in values.items() if value is not None}
+        if len(names) > 1:
+            listed = ", ".join(sorted(names.values())[:_NAMES_MAX])
+            raise ConfigurationError(
+                f"there are several variables of type {kind.__name__} ({listed}): choose one with %exposure use NAME"
+            )
+        return values[next(iter(names.values()))] if names else None
 
 
 def _exists(path: str) -> bool:

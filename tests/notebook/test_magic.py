@@ -158,6 +158,31 @@ def test_a_variable_of_another_name_is_used_when_named(demo, working_directory):
         notebook("%exposure users")
 
 
+def test_the_only_variable_of_a_type_is_used(demo, working_directory, monkeypatch):
+    monkeypatch.setenv("EXPOSUREKIT_HISTORY", "nowhere")
+    notebook = Notebook(exp=demo.exposure, hist=demo.history, number=7)
+    notebook.names["again"] = notebook.names["exp"]  # another name for the same one
+    same(notebook.table("records"), demo.exposure.records())
+    same(notebook.table("runs"), demo.history.runs())
+
+
+def test_of_several_variables_one_must_be_chosen(demo, working_directory):
+    second = ek.connect(**demo.connection)
+    with ek.History("other") as other:
+        notebook = Notebook(exp=demo.exposure, exp2=second, hist=demo.history, old=other)
+        with pytest.raises(
+            UsageError, match=r"several variables of type Exposure \(exp, exp2\): choose one with %exp"
+        ):
+            notebook("%exposure records")
+        with pytest.raises(UsageError, match=r"several variables of type History \(hist, old\)"):
+            notebook("%exposure runs")
+        assert "--help" in "".join(notebook.completed("%exposure records --"))
+        notebook("%exposure use exp")
+        notebook("%exposure use hist")
+        same(notebook.table("records"), demo.exposure.records())
+        same(notebook.table("runs"), demo.history.runs())
+
+
 def test_without_an_exposure_a_history_answers(demo, working_directory, capsys):
     notebook = Notebook(history=demo.history)
     same(notebook.table("records"), demo.history.records())
