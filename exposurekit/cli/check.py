@@ -64,7 +64,7 @@ class Conditions(click.ParamType[tuple[Any, ...]]):
     "score:POINTS (an increase).",
 )
 @since_option(
-    "Count changes since then: 14d, 36h, yesterday, today (from its beginning), the end of a day such as 2026-11-13, or an instant. Default: the "
+    "Count changes since then: 14d, 3mo, 36h, yesterday, today (from its beginning), the end of a day such as 2026-11-13, or an instant. Default: the "
     "run before the last one."
 )
 @json_option

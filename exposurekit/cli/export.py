@@ -93,7 +93,7 @@ _HELP = f"""Write a table or the manual work to a file for other programs.
     multiple=True,
     help="Only rows with this status, such as removed; open is every open one. Repeat for several.",
 )
-@click.option("--since", type=When(), help="For questions about changes: the start, such as 14d.")
+@click.option("--since", type=When(), help="For questions about changes: the start, such as 14d or 3mo.")
 @click.option("--personal", "include_personal", is_flag=True, help="Include personal data.")
 @click.option(
     "--live",

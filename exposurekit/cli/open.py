@@ -12,7 +12,7 @@ from exposurekit.text.sanitize import plain
 @click.command("open")
 @history_option
 @click.option("--user", type=ID, help="Report on this person only.")
-@since_option("Report what changed since then: 14d, yesterday, a day such as 2026-11-13, or an instant.")
+@since_option("Report what changed since then: 14d, 3mo, yesterday, a day such as 2026-11-13, or an instant.")
 def open_page(*, history: str, user: int | None, since: str | None) -> None:
     """Open a report of the history in the browser.
 

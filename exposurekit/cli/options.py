@@ -159,7 +159,7 @@ class Span(click.ParamType[timedelta]):
 
 
 class When(click.ParamType[str]):
-    """A time: 14d, 36h, yesterday, a date or a timestamp."""
+    """A time: 14d, 3mo, 36h, yesterday, a date or a timestamp."""
 
     name = "time"
 

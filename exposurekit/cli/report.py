@@ -26,7 +26,7 @@ KINDS = ("fleet", "person", "changes", "sites")
 @click.option("--kind", type=click.Choice(KINDS), help="Default: what --user and --since imply, else fleet.")
 @click.option("--user", type=ID, help="Report on this person only.")
 @since_option(
-    "Report changes since then: 14d, 2w, 36h, yesterday, a day such as 2026-11-13 (its end), or an instant."
+    "Report changes since then: 14d, 2w, 3mo, 36h, yesterday, a day such as 2026-11-13 (its end), or an instant."
 )
 @click.option(
     "--live",

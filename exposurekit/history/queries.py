@@ -158,7 +158,7 @@ class HistoryQueries:
 
         Args:
             since: From: an instant, or a day (from its end; today from its beginning). What was observed at this very instant does not count. Every
-                time here may also be ``"14d"``, ``"14 days"``, ``14``, ``"2w"``, ``"36h"``, ``"yesterday"`` or
+                time here may also be ``"14d"``, ``"14 days"``, ``14``, ``"2w"``, ``"3mo"``, ``"1y"``, ``"36h"``, ``"yesterday"`` or
                 ``"today"``, back from now; a ``date``, a ``datetime`` or a ``Timestamp``. Without a zone it is UTC.
             until: Until, inclusive: an instant, or a day (until its end); None: the end of the last observed day. A later
                 time gives the state as last observed.

@@ -53,7 +53,7 @@ def _person(text: str) -> int | str:
     return int(text)
 
 
-_TIMES = "14d, 36h, yesterday, a date (its end) or a time"
+_TIMES = "14d, 3mo, 36h, yesterday, a date (its end) or a time"
 _LIMITS = ("--limit", "--head", "--top", "-n")  # as other commands have them
 _OTHER_SPELLINGS = {"-h": "help", "--by": "group-by"}  # the latter as in Python
 OPTIONS = {

@@ -84,7 +84,7 @@ class Demo:
         """Simulate time: jobs run when they are due, `history` collects each day, and `exposure` is refreshed.
 
         Args:
-            days: How many days, or a duration such as ``"7d"``, ``"2 weeks"`` or ``"36h"``.
+            days: How many days, or a duration such as ``"7d"``, ``"2 weeks"``, ``"3mo"`` or ``"36h"``.
             progress: Whether to show a progress bar; None: in a notebook and in a terminal.
 
         Raises:
@@ -94,7 +94,7 @@ class Demo:
         >>> with ek.demo(people=2, days=0) as demo:
         ...     demo.advance(days=1)
         """
-        duration = parse_duration(days)
+        duration = parse_duration(days, now=self._backend.now())
         if duration < timedelta():
             raise InvalidArgument("days is negative: time does not go back. Pass zero or more.")
         self._simulate(duration, progress)
@@ -245,7 +245,7 @@ def demo(
     ...     len(demo.exposure.users())
     3
     """
-    duration = parse_duration(days)
+    duration = parse_duration(days, now=today())
     _check(people, duration, web)
     ends = today()
     demos = cache_for(people=people, days=duration / _DAY, seed=seed) if cache and web == "open" else None

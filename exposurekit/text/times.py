@@ -1,5 +1,6 @@
 """Times and durations as people type them: instants, days, spans back from now (UTC), and 90s, 30m, 6h or 1d."""
 
+import calendar
 import contextlib
 import re
 from datetime import UTC, date, datetime, timedelta
@@ -11,22 +12,23 @@ When = str | int | date | datetime | None
 DAY = timedelta(days=1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ACCEPTED = (
-    "A time is 14d, 2w or 36h (back from now; also '2 weeks', and a number of days), today or yesterday, a day such as "
+    "A time is 14d, 2w, 3mo, 1y or 36h (back from now; also '2 weeks', and a number of days), today or yesterday, a day such as "
     "2026-11-13, an instant such as 2026-11-13T12:00Z, or a date, datetime or Timestamp; without a zone it is UTC"
 )
 UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}  # of a duration, in seconds
 _DATE = len("2026-11-13")
-_BACK = re.compile(r"(\d{1,5})(?: ?(?:[hdw]|(?:hour|day|week)s?)(?: ago)?)?")
+_BACK = re.compile(r"(\d{1,5})(?: ?(?:[hdwy]|mo|(?:hour|day|week|month|year)s?)(?: ago)?)?")
 _DAYS_BACK = {"today": 0, "yesterday": 1}
 _UNITS = {"h": timedelta(hours=1), "d": DAY, "w": timedelta(weeks=1)}
+_MONTHS = {"m": 1, "y": 12}  # of a unit
 
 
 def parse_time(when: str | int | date | datetime, *, now: datetime) -> datetime:
     """Parse a time as an instant; of a day, its end. All functions that take a time take these.
 
-    ``14d``, ``"14 days"``, ``14`` and ``2w`` are the day that many days or weeks before today, until its end, as are
-    ``yesterday`` and ``2026-11-13``; ``36h`` is the instant 36 hours before now. *Now* is the clock's time, not that of
-    the newest run.
+    ``14d``, ``"14 days"``, ``14``, ``2w``, ``3mo`` and ``1y`` are the day that many days, weeks, months or years before
+    today, until its end, as are ``yesterday`` and ``2026-11-13``; ``36h`` is the instant 36 hours before now. A month
+    ago is the same day of the month before, or its last day. *Now* is the clock's time, not that of the newest run.
 
     Args:
         when: The time; UTC if it has no zone.
@@ -42,6 +44,8 @@ def parse_time(when: str | int | date | datetime, *, now: datetime) -> datetime:
     {13}
     >>> parse_time("36h", now=now).isoformat()
     '2026-11-21T03:00:00+00:00'
+    >>> parse_time("9 months", now=now).isoformat()
+    '2026-02-22T23:59:59.999999+00:00'
     """
     with contextlib.suppress(ValueError, OverflowError):  # no time, or the last day that datetime has
         is_days = isinstance(when, Integral) and not isinstance(when, bool) and _BACK.fullmatch(str(when))
@@ -70,21 +74,24 @@ def parse_start(when: str | int | date | datetime, *, now: datetime) -> datetime
     return at - DAY if is_day(when) and at == end_of_day(now.astimezone(UTC).date()) else at
 
 
-def parse_duration(duration: float | str) -> timedelta:
-    """Parse a duration: a number of days, or a text such as ``7d``, ``2 weeks`` or ``36h``.
+def parse_duration(duration: float | str, *, now: datetime) -> timedelta:
+    """Parse a duration: a number of days, or a text such as ``7d``, ``2 weeks``, ``3mo`` or ``36h``.
+
+    Months and years are as long as those before now.
 
     Raises:
         InvalidArgument: It is neither, or too long.
 
-    >>> parse_duration("2w") == parse_duration(14) == timedelta(days=14)
-    True
+    >>> now = datetime(2026, 11, 22, 15, tzinfo=UTC)
+    >>> [parse_duration(text, now=now).days for text in (14, "2w", "1mo", "1y")]
+    [14, 14, 31, 365]
     """
     with contextlib.suppress(ValueError, OverflowError):  # not a number, or too many days
         if isinstance(duration, str) and (text := _BACK.fullmatch(_text(duration))):
-            return int(text[1]) * _UNITS[_unit(text[0])]
+            return now - _before(now, int(text[1]), _unit(text[0]))
         if isinstance(duration, Real) and not isinstance(duration, bool):
             return float(duration) * DAY
-    raise InvalidArgument("A duration is a number of days, or a text such as '7d', '2 weeks' or '36h'")
+    raise InvalidArgument("A duration is a number of days, or a text such as '7d', '2 weeks', '3mo' or '36h'")
 
 
 def is_day(when: str | int | date | datetime) -> bool:
@@ -115,8 +122,17 @@ def interval(duration: timedelta) -> str:
 
 
 def _unit(back: str) -> str:
-    """The unit of a span: ``h``, ``d`` or ``w``; of a number alone ``d``."""
+    """The first letter of a span's unit: ``h``, ``d``, ``w``, ``m`` or ``y``; of a number alone ``d``."""
     return back.strip("0123456789 ")[:1] or "d"
+
+
+def _before(at: datetime, n: int, unit: str) -> datetime:
+    """Return the instant that many units before another; a month or year before, at most the last day of that month."""
+    if unit not in _MONTHS:
+        return at - n * _UNITS[unit]
+    year, month = divmod(at.year * 12 + at.month - 1 - n * _MONTHS[unit], 12)
+    last_day = calendar.monthrange(year, month + 1)[1]
+    return at.replace(year=year, month=month + 1, day=min(at.day, last_day))
 
 
 def _instant(when: str | int | date | datetime, now: datetime) -> datetime:
@@ -126,7 +142,7 @@ def _instant(when: str | int | date | datetime, now: datetime) -> datetime:
         return end_of_day(when)
     text = _text(when)
     if back := _BACK.fullmatch(text):
-        at = now.astimezone(UTC) - int(back[1]) * _UNITS[_unit(text)]
+        at = _before(now.astimezone(UTC), int(back[1]), _unit(text))
         return end_of_day(at.date()) if is_day(text) else at
     if text in _DAYS_BACK:
         return end_of_day(now.astimezone(UTC).date() - _DAYS_BACK[text] * DAY)
@@ -138,4 +154,5 @@ def _instant(when: str | int | date | datetime, now: datetime) -> datetime:
 def _text(when: object) -> str:
     """A time as normalized text, so that `14D` and ` Yesterday ` are accepted."""
     text = str(when).strip()
-    return text.lower() if len(text) <= _DATE else text
+    lower = text.lower()
+    return lower if len(text) <= _DATE or _BACK.fullmatch(lower) else text

@@ -303,7 +303,7 @@ WRONG = {  # by its exit code, each command line, and what the error says
         "check --fail-on collection-failed": "a condition is one of: new",
         "check --fail-on ,": "Invalid value for '--fail-on': name at least one condition",
         "check --fail-on ''": "name at least one condition",
-        "check --fail-on new --since soon": "Invalid value for '--since': A time is 14d, 2w or 36h",
+        "check --fail-on new --since soon": "Invalid value for '--since': A time is 14d, 2w, 3mo, 1y or 36h",
         "export nothing --out t.csv": "there is no table 'nothing'; the tables are records, links, ",
         "export recrods --out t.csv": "there is no table 'recrods'; did you mean records?",
         "export listings --out t.csv": "there is no table 'listings'; did you mean records?",

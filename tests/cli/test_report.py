@@ -229,7 +229,7 @@ def test_a_report_as_json_has_its_content(shell, tmp_path):
         (("--kind", "fleet", "--user", "1"), 2, "--user ID needs --kind person"),
         (("--kind", "sites", "--since", "2026-11-13"), 2, "--since TIME needs --kind changes"),
         (("--user", "1", "--since", "2026-11-13"), 2, "not both"),
-        (("--since", "lastweek"), 2, "Invalid value for '--since': A time is 14d, 2w or 36h"),
+        (("--since", "lastweek"), 2, "Invalid value for '--since': A time is 14d, 2w, 3mo, 1y or 36h"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )

@@ -631,7 +631,7 @@ def test_durations_run_to_the_end_of_a_day(collection):
 )
 def test_invalid_times_are_refused_by_every_query(one_run, when):
     for query in (one_run.diff, one_run.records, one_run.by_site, one_run.stale):
-        with pytest.raises(InvalidArgument, match="A time is 14d, 2w or 36h"):
+        with pytest.raises(InvalidArgument, match="A time is 14d, 2w, 3mo, 1y or 36h"):
             query(when)
 
 

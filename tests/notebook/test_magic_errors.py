@@ -21,7 +21,7 @@ WRONG = {
     "records --user 999": r"Not among the people loaded: 999; %exposure failures names .*, %exposure refresh looks",
     "records --history nowhere": "there is no history in that directory: %exposure collect --history DIR",
     "records --site 'Seek": "a quotation mark is not closed",
-    "records --as-of soon": "A time is 14d, 2w or 36h",
+    "records --as-of soon": "A time is 14d, 2w, 3mo, 1y or 36h",
     "status-over-time --every decade": "--every must be one of: run, day, week, month",
     "status-over-time --every": "--every needs a value: run or day or week or month",
     "diff": "diff needs --since TIME",

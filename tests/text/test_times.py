@@ -12,7 +12,7 @@ from support.histories import Clock, Person, Service, a_record, seen_through
 from exposurekit.errors import InvalidArgument, NotFound
 from exposurekit.history import History
 from exposurekit.reports import report
-from exposurekit.text.times import end_of_day, format_time, is_day, parse_start, parse_time
+from exposurekit.text.times import end_of_day, format_time, is_day, parse_duration, parse_start, parse_time
 
 NOW = datetime(2026, 11, 22, 15, 30, tzinfo=UTC)
 
@@ -23,6 +23,8 @@ TIMES = {
     end_of_day(date(2026, 11, 8)): [
         *("14d", "14D", "14 d", "14 days", "2w", "2 Weeks", "14", 14, "14 days ago", "2 weeks ago"),
     ],
+    end_of_day(date(2026, 8, 22)): ["3mo", "3 MO", "3 months", "3 Months ago"],
+    end_of_day(date(2025, 11, 22)): ["1y", "1 year", "12mo", "12 months ago"],
     datetime(2026, 11, 21, 3, 30, tzinfo=UTC): ["36h ago", "36 hours", "36h"],
     end_of_day(date(2026, 11, 13)): ["2026-11-13", date(2026, 11, 13)],
     datetime(2026, 11, 13, 12, tzinfo=UTC): [
@@ -39,6 +41,23 @@ TIMES = {
 )
 def test_every_form_of_a_time_is_parsed(value, expected):
     assert parse_time(value, now=NOW) == expected
+
+
+@pytest.mark.parametrize(
+    ("today", "span", "expected"),
+    [
+        *(
+            (date(2026, 5, 31), span, day)
+            for span, day in (("1mo", "04-30"), ("3mo", "02-28"), ("5mo", "2025-12-31"))
+        ),
+        *((date(2028, 2, 29), span, day) for span, day in (("1y", "2027-02-28"), ("4y", "2024-02-29"))),
+        *((date(2026, 1, 15), span, day) for span, day in (("1mo", "2025-12-15"), ("13mo", "2024-12-15"))),
+    ],
+)
+def test_months_and_years_are_those_of_the_calendar(today, span, expected):
+    at = parse_time(span, now=end_of_day(today))
+    assert at == end_of_day(date.fromisoformat(expected if len(expected) > 5 else f"2026-{expected}"))
+    assert parse_duration(span, now=end_of_day(today)) == end_of_day(today) - at
 
 
 def test_changes_since_today_count_from_its_beginning():
@@ -58,14 +77,41 @@ def test_value_for_another_argument_gets_a_hint():
 @pytest.mark.parametrize(
     "value",
     [
-        *("soon", "14 ago", "d", "-3d", -3, "14m", "14 months", "1.5d", 1.5, 20261113, True, "14dd"),
+        *(
+            "soon",
+            "14 ago",
+            "d",
+            "-3d",
+            -3,
+            "14m",
+            "14 mos",
+            "1.5d",
+            "9999y",
+            "99999 months",
+            1.5,
+            20261113,
+            True,
+            "14dd",
+        ),
         *("2026-13-01", "999999d", "", None),
     ],
 )
 def test_invalid_time_is_refused_with_the_accepted_forms(value):
     with pytest.raises(InvalidArgument) as refusal:
         parse_time(value, now=NOW)
-    forms = ("14d", "2w", "36h", "today", "yesterday", "2026-11-13", "2026-11-13T12:00Z", "date", "Timestamp")
+    forms = (
+        "14d",
+        "2w",
+        "3mo",
+        "1y",
+        "36h",
+        "today",
+        "yesterday",
+        "2026-11-13",
+        "2026-11-13T12:00Z",
+        "date",
+        "Timestamp",
+    )
     assert [form for form in forms if form not in str(refusal.value)] == []
     assert "without a zone it is UTC" in str(refusal.value)
 
