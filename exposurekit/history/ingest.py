@@ -16,6 +16,7 @@ from exposurekit.history.storage.delta import HistoryLocked, Store
 from exposurekit.history.storage.schema import CONTENT_OF, COUNTED, KINDS, PEOPLE_COUNTED, TABLES, in_parts
 from exposurekit.history.storage.upgrade import share_files
 from exposurekit.text.html_cards import NAME_MAX, html_card, truncate
+from exposurekit.text.times import format_elapsed
 
 _BASELINE = "entered_scope"  # in the first run, all that is open
 
@@ -113,7 +114,8 @@ class Run:
         if baseline:
             were = "listing was" if baseline == 1 else "listings were"
             parts.append(f"{baseline:,} open {were} there at the first load")
-        return f"run {name}: {', '.join(parts)}"
+        took = f", in {format_elapsed(self.duration)}" if self.origin == "collect" and self.duration else ""
+        return f"run {name}: {', '.join(parts)}{took}"
 
 
 def _counted(name: str, n: int) -> str:

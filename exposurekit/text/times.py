@@ -121,6 +121,22 @@ def interval(duration: timedelta) -> str:
     return f"{seconds / UNITS[unit]:g}{unit}"
 
 
+def format_elapsed(duration: timedelta) -> str:
+    """Format how long something took, in one unit or two.
+
+    >>> [format_elapsed(timedelta(seconds=seconds)) for seconds in (0.01, 9.96, 200, 3_900)]
+    ['0.1 s', '10 s', '3 min 20 s', '1 h 5 min']
+    """
+    seconds = max(duration.total_seconds(), 0.1)
+    if seconds < 9.95:  # noqa: PLR2004  where one decimal becomes two digits
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if not minutes:
+        return f"{rest} s"
+    hours, left = divmod(minutes, 60)
+    return f"{hours:,} h {left} min" if hours else f"{minutes} min {rest} s"
+
+
 def _unit(back: str) -> str:
     """The first letter of a span's unit: ``h``, ``d``, ``w``, ``m`` or ``y``; of a number alone ``d``."""
     return back.strip("0123456789 ")[:1] or "d"

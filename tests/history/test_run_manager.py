@@ -3,9 +3,11 @@
 import itertools
 import traceback
 from dataclasses import dataclass
+from datetime import timedelta
 
 import pytest
 from crash.collector_scenes import BEFORE, Canned
+from support.histories import DAWN, Clock, Person, Service, seen_through
 
 from exposurekit.errors import LoadStopped
 from exposurekit.history import History
@@ -65,3 +67,14 @@ def test_people_of_another_waiting_run_are_not_those_kept(tmp_path):
             history.collect(Stopped(BEFORE, batches=1), progress=False, run="tuesday")
         with pytest.raises(LoadStopped, match=NOBODY):
             history.collect(Stopped(BEFORE, batches=0), progress=False)
+
+
+@pytest.mark.parametrize(("seconds", "duration"), [(4.2, "4.2 s"), (200, "3 min 20 s")])
+def test_the_summary_of_a_run_ends_with_its_duration(tmp_path, seconds, duration):
+    clock = Clock()
+    clock.set(DAWN, DAWN + timedelta(seconds=seconds))
+    service = Service({1: Person()})
+    with seen_through(service) as exposure, History(tmp_path / "history", clock=clock) as history:
+        run = history.collect(exposure)
+        assert str(run) == f"run {run.run}: 1 person loaded in full, 1 registered, in {duration}"
+        assert str(history.last_run()) == str(run)
