@@ -3,9 +3,10 @@
 Plain ASGI; it neither parses bodies nor logs values. It responds with
 
 ========  =============================================================================
+200       GET of `HEALTH_PATH`, for a load balancer: the process listens
 204       the delivery is on disk, now or since an earlier attempt
 401       no valid signature, or one that is more than five minutes old
-404       any path but the inbox's
+404       any other path but the inbox's
 405       not POST
 408, 413  the body is too slow or too large; its size is counted as it arrives
 503       the delivery could not be stored; the sender should retry (``Retry-After``)
@@ -37,6 +38,7 @@ BODY_TIMEOUT_S = 10.0  # a sender's timeout is 15 s in all
 MEMORY_MAX = 8 * BODY_MAX  # of all bodies that are arriving or wait for the disk
 RETRY_AFTER_S = 5
 CONNECTIONS_MAX = 500
+HEALTH_PATH = "/health"  # shorter than any path secret
 PATH_SECRET = re.compile(r"[A-Za-z0-9._~-]{16,200}")
 
 _READ_FACTOR = 4  # a body up to this many times too large is read, so that its sender receives the 413
@@ -126,6 +128,9 @@ class _Receiver:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
+            return
+        if scope["path"] == HEALTH_PATH and scope["method"] in {"GET", "HEAD"}:
+            await _respond(send, 200)  # a line in the log for each probe would hide the others
             return
         try:
             await self._store(scope, receive)

@@ -79,6 +79,21 @@ def test_any_other_path_is_a_404_without_content(http, inbox, path, method):
     assert inbox.counts().waiting == 0
 
 
+@pytest.mark.parametrize("options", [{"path_secret": PATH}, {"signing_secrets": SECRET}])
+def test_the_health_path_answers_without_a_secret(inbox, log, options):
+    with listening(inbox, **options) as http:
+        origin = http.base_url.copy_with(path="/")
+        for method in ("GET", "HEAD"):
+            response = http.request(method, origin.join("/health"))
+            assert (response.status_code, response.content) == (200, b"")
+            assert set(response.headers) == {"date", "cache-control", "content-length"}
+        for method, path in (("POST", "/health"), ("GET", "/health/"), ("GET", "/Health")):
+            assert http.request(method, origin.join(path)).status_code == 404
+    lines = [record.getMessage() for record in log.records if record.name == "exposurekit.monitor"]
+    assert lines == ["delivery=rejected status=404 reason=path"] * 3
+    assert inbox.counts().waiting == 0
+
+
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "OPTIONS"])
 def test_only_post_is_allowed(http, method):
     response = http.request(method, f"/{PATH}")
