@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from pydantic import (
@@ -45,7 +45,8 @@ _PLURAL = re.compile(r"\b(listing|removal|user|site|increase)s\b")
 _ONE = re.compile(r"\b1 (day|point)s\b")
 _WITHOUT_USERS = ("score", "collection_failed", "site_broken")
 _WITHOUT_SITES = ("score", "collection_failed", "not_seen")
-WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+Weekday = Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
+WEEKDAYS = get_args(Weekday)
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _NAME = re.compile(r"\w[\w -]{0,39}")  # no characters that an address needs
 _RULES_MAX, _NAMES_MAX, _KEEP_MAX = 200, 10_000, 10_000  # each run queries the history for each rule
@@ -169,7 +170,7 @@ class ReportRule(_RulesModel):
         str, Field(min_length=1, max_length=_NAMES_MAX)
     ]  # or an address: s3://bucket/reports
     send: Names = ()  # names from send_to
-    weekday: Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"] = "monday"
+    weekday: Weekday = "monday"
     at: TimeOfDay = time(8)
     personal: bool = False
     attach: bool = False  # the summary has the file with it
@@ -234,10 +235,31 @@ def _normal(directory: str) -> str:
 
 
 class QuietHours(_RulesModel):
-    """Hours in which nothing is sent; they may include midnight."""
+    """Hours of each day in which nothing is sent, which may include midnight, and days on which nothing is sent at all."""
 
-    since: Annotated[TimeOfDay, Field(alias="from")]
-    until: TimeOfDay
+    since: Annotated[TimeOfDay | None, Field(alias="from")] = None
+    until: TimeOfDay | None = None
+    all_day: Annotated[tuple[Weekday, ...], BeforeValidator(_as_list)] = ()
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.since is None) != (self.until is None):
+            raise ValueError("from and until go together")
+        if self.since is None and not self.all_day:
+            raise ValueError("needs from and until, or all_day with days of the week")
+        if {*self.all_day} == {*WEEKDAYS}:
+            raise ValueError("all_day must leave a day on which something is sent")
+        return self
+
+    def ends_at(self, now: datetime) -> time | None:
+        """Return the time of day at which the quiet around a local time ends; None: it is not quiet."""
+        if WEEKDAYS[now.weekday()] in self.all_day:
+            return time()
+        if self.since is None or self.until is None:
+            return None
+        since, until, at = self.since, self.until, now.time()
+        is_quiet = since <= at < until if since <= until else (at >= since or at < until)
+        return until if is_quiet else None
 
 
 def _check_zone(name: str) -> str:
@@ -299,13 +321,12 @@ class Rules(_RulesModel):
         return self._next(self.digest_at, at) if rule.digest else at
 
     def after_quiet(self, at: datetime) -> datetime:
-        """Return the time itself, or the end of the quiet hours that it falls into."""
-        if self.quiet_hours is None:
-            return at
-        since, until = self.quiet_hours.since, self.quiet_hours.until
-        now = at.astimezone(ZoneInfo(self.time_zone)).time()
-        quiet = since <= now < until if since <= until else (now >= since or now < until)
-        return self._next(until, at) if quiet else at
+        """Return the time itself, or the end of the quiet hours and days that it falls into."""
+        zone, quiet = ZoneInfo(self.time_zone), self.quiet_hours
+        # A quiet night may lead to a quiet day, and that to a quiet night.
+        while quiet is not None and (end := quiet.ends_at(at.astimezone(zone))) is not None:
+            at = self._next(end, at)
+        return at
 
     def _next(self, time_of_day: time, at: datetime) -> datetime:
         """Return the next time that a wall clock shows `time_of_day`; when clocks go back, it may show it twice."""
@@ -432,7 +453,7 @@ def _suggestion(content: Any, error: Any) -> str:
         return ""
     value = content
     for part in location:
-        value = value[part]
+        value = value[part] if isinstance(value, dict | list) else value  # a single item is a list of it
     return suggestion(str(value), _QUOTED.findall(str(error["ctx"]["expected"])))
 
 

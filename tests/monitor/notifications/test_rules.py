@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from exposurekit.errors import ConfigurationError
-from exposurekit.monitor.notifications.rules import CONDITIONS, load_rules, parse_rules
+from exposurekit.monitor.notifications.rules import CONDITIONS, WEEKDAYS, load_rules, parse_rules
 
 TEXT = """
 send_to:
@@ -87,6 +87,20 @@ def test_rules_are_read_and_show_no_address(rules):
         (TEXT.replace("digest_at:", "digest:"), "digest: unknown key; did you mean digest_at?"),
         (TEXT.replace("times: 3", "users: 3"), "collection_failed cannot be narrowed by users"),
         (TEXT.replace("Europe/Berlin", "Mars/Phobos"), "time zone"),
+        (TEXT.replace(', until: "06:30"', ""), "quiet_hours: from and until go together"),
+        (
+            TEXT.replace('{from: "22:00", until: "06:30"}', "{}"),
+            "quiet_hours: needs from and until, or all_day",
+        ),
+        (
+            TEXT.replace('from: "22:00", until: "06:30"', "all_day: sundy"),
+            "or 'sunday'; did you mean sunday?",
+        ),
+        (TEXT.replace('from: "22:00", until: "06:30"', "all_day: 7"), "all_day, 0: it should be 'monday'"),
+        (
+            TEXT.replace('from: "22:00", until: "06:30"', f"all_day: [{', '.join(WEEKDAYS)}]"),
+            "quiet_hours: all_day must leave a day",
+        ),
         (TEXT.replace('"22:00"', "late"), 'must look like "22:00"'),
         (TEXT.replace('"22:00"', '"22:00+01:00"'), "without a zone"),
         (TEXT.replace("send: me, digest", f"send: 'slack://{SECRET}', digest"), "rule 2 (stuck)"),
@@ -163,6 +177,40 @@ def test_digests_and_quiet_hours_follow_local_time(rules, at, digest, urgent, du
     instant = datetime.fromisoformat(at).replace(tzinfo=UTC)
     due_at = rules.due_at(rule, instant)
     assert (due_at if urgent else rules.after_quiet(due_at)).isoformat() == f"{due}:00+00:00"
+
+
+@pytest.mark.parametrize(
+    ("hours", "at", "until"),
+    [
+        (
+            "all_day: [saturday, sunday]",
+            "2026-03-06T22:59",
+            None,
+        ),  # Friday, a minute before midnight in Berlin
+        ("all_day: [saturday, sunday]", "2026-03-06T23:00", "2026-03-08T23:00"),
+        ("all_day: [saturday, sunday]", "2026-03-08T22:59", "2026-03-08T23:00"),
+        ("all_day: sunday", "2026-03-29T10:00", "2026-03-29T22:00"),  # the clocks went forward that night
+        ("all_day: sunday", "2026-03-07T10:00", None),
+        (
+            "from: '22:00', until: '07:00', all_day: [sunday, saturday]",
+            "2026-03-06T21:30",
+            "2026-03-09T06:00",
+        ),
+        (
+            "from: '22:00', until: '07:00', all_day: [sunday, saturday]",
+            "2026-03-08T12:00",
+            "2026-03-09T06:00",
+        ),
+        ("from: '22:00', until: '07:00', all_day: [sunday, saturday]", "2026-03-09T12:00", None),
+    ],
+)
+def test_whole_days_of_the_week_can_be_quiet(hours, at, until):
+    rules = parse_rules(
+        "{send_to: {me: 'json://x'}, rules: [{when: new, send: me}], time_zone: Europe/Berlin,"
+        f" quiet_hours: {{{hours}}}}}"
+    )
+    instant = datetime.fromisoformat(f"{at}:00+00:00")
+    assert rules.after_quiet(instant) == datetime.fromisoformat(f"{until or at}:00+00:00")
 
 
 def test_quiet_hours_end_correctly_when_an_hour_repeats():
