@@ -355,7 +355,6 @@ IDEAS = {
     "monitor.notifications.apprise_errors": "what went wrong, read from Apprise's logs",
     "monitor.webhooks.ingest": "moves messages into a history, each once",
     "monitor.webhooks.writer": "one thread that writes for all requests",
-    "notebook.completion": "Tab completion",
     "notebook.magic": "registration in IPython",
     "privacy.vocabulary": "words that are no personal data",
     "service.database_check": "every encrypted value is readable, and the file is intact",

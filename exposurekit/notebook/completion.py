@@ -15,8 +15,8 @@ from exposurekit.notebook.parser import OPTIONS
 COMPLETIONS_MAX = 200
 _LINE = re.compile(r"\s*(?:[^%=]+=\s*)?%exposure(?P<rest>\s.*)", re.DOTALL)
 _QUOTES = "'\""
-# Site names from outside become part of a line that runs: these characters have no meaning in IPython.
-_HARMLESS = re.compile(r"\w[\w .,&()+/-]{0,79}")
+# Names from outside become part of a line that runs: these characters have no meaning in IPython, or in quotes.
+_HARMLESS = re.compile(r"\w[\w .,&()+/'\u2019-]{0,79}")
 _COLUMNS = ("site", "status")
 _VALUES_MAX = 2_000
 
@@ -62,7 +62,12 @@ def completions(before: str, values: CompletionValues) -> tuple[str, list[str]]:
     if not words:
         prefix = prefix.replace("_", "-")  # as a verb may be typed
     matches = [word for word in _candidates(words, last, values) if word.casefold().startswith(prefix)]
-    return last, [shlex.quote(word) for word in matches[:COMPLETIONS_MAX]]
+    return last, [_quote(word) for word in matches[:COMPLETIONS_MAX]]
+
+
+def _quote(word: str) -> str:
+    """Quote a word as people do: one with an apostrophe in double quotation marks, which no harmless word contains."""
+    return f'"{word}"' if "'" in word else shlex.quote(word)
 
 
 def _split(text: str) -> tuple[list[str], str]:

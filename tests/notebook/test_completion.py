@@ -14,6 +14,8 @@ HOSTILE_SITES = (
     'a"b',
     "a\nran.append(1)",
     "\u202egpj",
+    "a';ran.append(1)",
+    "'a'",
     "--user",
     "!ls",
     "Who?",
@@ -49,6 +51,18 @@ def test_the_options_of_a_verb_are_completed_and_no_others(notebook):
     assert completions == [f"--{name}" for name in (*verbs()["status-over-time"].options, "help")]
     assert "--every" not in ends(notebook.completed("%exposure records --"))
     assert "--chart" not in ends(notebook.completed("%exposure by-site --chart --"))
+
+
+@pytest.mark.parametrize("begun", ["", "Ti", "'Tim O", "\"Tim O'T"])
+def test_names_with_an_apostrophe_are_completed_in_quotes(working_directory, begun):
+    profile = {"first_name": "Tim", "last_name": "O'Thimble"}
+    service = Service({7: Person([a_record(1)], profile=profile), 8: Person([a_record(2)])})
+    with seen_through(service) as exposure:
+        notebook = Notebook(exposure=exposure.refresh())
+        assert """%exposure records --user "Tim O'Thimble\"""" in notebook.completed(
+            f"%exposure records --user {begun}"
+        )
+        assert notebook.table("""records --user "Tim O'Thimble\"""")["user_id"].tolist() == [7]
 
 
 def test_values_are_completed(notebook, demo):
