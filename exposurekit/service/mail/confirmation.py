@@ -16,8 +16,8 @@ def check_headers(mail: Mail, expected: Confirmation, address: str) -> None:
 
     Only a signature shows that these headers are true.
     """
-    if mail.is_bounce:
-        raise NotFollowed("it reports that mail was not delivered")
+    if mail.is_report:
+        raise NotFollowed("it is a report on the delivery of mail")
     if mail.repeated:
         raise NotFollowed("a header is missing or repeated: From, To or Subject")
     if not _is_from(mail, expected.sender):

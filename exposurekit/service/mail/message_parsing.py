@@ -55,7 +55,9 @@ class Mail:
     references: tuple[str, ...] = field(repr=False)  # Message-IDs of those that it answers
     subject: str = field(repr=False)
     date: str = field(repr=False)
-    is_bounce: bool
+    is_report: bool  # of a mail system or a mail reader
+    is_bounce: bool  # a report that mail was not delivered
+    is_automatic: bool  # no person wrote it
     repeated: frozenset[str]  # headers that must occur once and do not, by name
     text: str = field(repr=False)
     html: str = field(repr=False)
@@ -79,6 +81,7 @@ def parse(content: bytes) -> Mail:
         parts = list(_parts(message))
         senders = _addresses(message, "from")
         is_from_system = any(sender.partition("@")[0] in _MAIL_SYSTEM for sender in senders)
+        is_report = message.get_content_type() == "multipart/report" or is_from_system
         return Mail(
             senders=senders,
             recipients=_addresses(message, "to"),
@@ -87,7 +90,9 @@ def parse(content: bytes) -> Mail:
             ),
             subject=str(message.get("subject", "")),
             date=str(message.get("date", "")),
-            is_bounce=message.get_content_type() == "multipart/report" or is_from_system,
+            is_report=is_report,
+            is_bounce=is_report and _is_bounce(message, is_from_system=is_from_system),
+            is_automatic=is_report or _is_automatic(message),
             repeated=frozenset(name for name in SINGLE_HEADERS if headers[name] != 1),
             text="\n".join(_text(part) for part in parts if part.get_content_type() == "text/plain"),
             html="\n".join(_text(part) for part in parts if part.get_content_type() == "text/html"),
@@ -97,6 +102,24 @@ def parse(content: bytes) -> Mail:
     except Exception:  # noqa: BLE001, S110  the parser raises many kinds, whose texts hold the message
         pass
     raise UnreadableMessage("unreadable")
+
+
+def _is_bounce(message: EmailMessage, *, is_from_system: bool) -> bool:
+    """Whether a report says that delivery failed; one of delivery without an action does, as bounces without one do."""
+    reports = [part for part in message.iter_parts() if part.get_content_type() == "message/delivery-status"]
+    blocks = [block for part in reports for block in part.iter_parts()]
+    actions = {
+        str(value).split(maxsplit=1)[0].lower()
+        for block in blocks
+        for name, value in block.raw_items()
+        if name.lower() == "action" and str(value).strip()
+    }
+    return "failed" in actions if actions else bool(reports) or is_from_system
+
+
+def _is_automatic(message: EmailMessage) -> bool:
+    value, _, _ = str(message.get("auto-submitted", "no")).partition(";")  # RFC 3834, section 5
+    return value.strip().lower() not in {"", "no"}
 
 
 def _check_headers(message: EmailMessage) -> None:

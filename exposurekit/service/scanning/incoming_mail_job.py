@@ -8,6 +8,7 @@ request; a person then sees the message, and scans show whether the listing goes
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -163,19 +164,26 @@ async def process_message(context: ScanContext, lease: Lease) -> None:
 
 
 async def _save_answer(context: ScanContext, lease: Lease) -> bool:
-    """Record an answer to an opt-out by email, or that it was not delivered; return False for any other message."""
+    """Record an answer to an opt-out by email, or that it was not delivered; return False if the message is about no such opt-out.
+
+    An automatic message is no answer: the time to answer runs on.
+    """
     async with context.database.reading() as session:
         row = await message_store.row_of(session, lease.row_id)
         request = None if row is None else await opt_out_requests.get(session, row.request_id)
         if row is None or request is None or request.kind != opt_out_requests.EMAIL:
             return False
         content = message_store.content_of(session, row)
-    try:
-        is_bounce = (await asyncio.to_thread(message_parsing.parse, content)).is_bounce
-    except UnreadableMessage:
-        is_bounce = False
-    state = opt_out_requests.RETURNED if is_bounce else opt_out_requests.REPLIED
-    reason = "an opt-out by email was not delivered" if is_bounce else "it answers an opt-out by email"
+    state, reason = opt_out_requests.REPLIED, "it answers an opt-out by email"
+    with suppress(UnreadableMessage):
+        mail = await asyncio.to_thread(message_parsing.parse, content)
+        if mail.is_bounce:
+            state, reason = opt_out_requests.RETURNED, "an opt-out by email was not delivered"
+        elif mail.is_automatic:  # such as an acknowledgement or a read receipt
+            state, reason = (
+                opt_out_requests.SENT,
+                "an automatic message: the opt-out by email is not answered",
+            )
     async with writing_with_lease(context, mail_messages, lease, request.user_id) as session:
         await leases.complete(session, mail_messages, lease, due_at=None)
         await message_store.change_state(session, lease.row_id, message_store.ANSWER, reason=reason)
@@ -186,7 +194,7 @@ async def _save_answer(context: ScanContext, lease: Lease) -> bool:
         record = await session.first(_RECORD, {"record_id": request.record_id})
         subject = await users.get_subject(session, request.user_id)
         is_pending = record is not None and record.status == PENDING_REMOVAL
-        if is_first and is_bounce and site and subject and is_pending:
+        if is_first and state == opt_out_requests.RETURNED and site and subject and is_pending:
             event = Event.OPT_OUT_UNANSWERED
             await removals.refuse_removal(session, request.record_id, site.site(subject), event=event)
     return True

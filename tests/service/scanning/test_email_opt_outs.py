@@ -1,6 +1,9 @@
 """Opt-outs by email: approved, sent once to the site's address alone, answered in time or complained about."""
 
+from copy import deepcopy
 from datetime import timedelta
+from email import message_from_string
+from email.message import EmailMessage
 
 import pytest
 from sqlalchemy import update
@@ -75,6 +78,20 @@ def house(open_house, settings):
 def juniper(house):
     """A user whose opt-out waits for approval."""
     return house.scanned_juniper()
+
+
+def report(kind, fields, sender=TO):
+    """A report of a mail system or a mail reader: RFC 6522."""
+    message = unsigned(MAILBOX, sender=sender, subject="Report", text="See below.")
+    message.make_mixed()
+    part = EmailMessage()
+    part["Content-Type"] = f"message/{kind}"
+    part.set_payload(
+        [message_from_string("Reporting-UA: x.example\n\n"), message_from_string(fields + "\n\n")]
+    )
+    message.attach(part)
+    message.replace_header("Content-Type", f'multipart/report; report-type={kind}; boundary="b"')
+    return message
 
 
 def approve(house):
@@ -276,6 +293,41 @@ def test_a_bounce_needs_a_person(house, server, drop, juniper):
     assert request_states(house) == ["returned"]
     assert house.statuses(juniper) == {"r1": "discovered"}
     assert house.alert_titles(juniper)[-1] == "Opt-out unanswered"
+
+
+SENT = ("sent", "an automatic message: the opt-out by email is not answered")
+RETURNED = ("returned", "an opt-out by email was not delivered")
+ANSWERED = ("answered", "it answers an opt-out by email")
+
+
+@pytest.mark.usefixtures("juniper")
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        (report("disposition-notification", "Disposition: manual-action; displayed"), SENT),
+        (report("delivery-status", "Action: delayed"), SENT),
+        (report("delivery-status", "Action: relayed", sender="mailer-daemon@x.example"), SENT),
+        (report("delivery-status", "Action: failed"), RETURNED),
+        (report("delivery-status", "Status: 5.1.1"), RETURNED),
+        (unsigned(MAILBOX, headers={"Auto-Submitted": "auto-replied; why=x"}), SENT),
+        (unsigned(MAILBOX, headers={"Auto-Submitted": "no"}), ANSWERED),
+    ],
+)
+def test_only_answers_and_failed_deliveries_end_the_wait(house, server, drop, message, expected):
+    """RFC 3464, 2.3.3, and RFC 3834, 5."""
+    approve(house)
+    [sent] = server.messages
+    message = deepcopy(message)
+    message.replace_header("To", sent["Reply-To"])
+    arrives(house, drop, message)
+    state, reason = expected
+    assert request_states(house) == [state]
+    assert message_states(house) == [("answer", reason)]
+    [record] = house.rows(tables.records)
+    assert record.status == ("discovered" if state == "returned" else "pending removal")
+    house.clock.advance(timedelta(days=50))
+    overdue = house.work(lambda work: opt_out_requests.emails(work, overdue=True, limit=9))
+    assert len(overdue) == (state == "sent")
 
 
 def test_an_overdue_answer_can_be_complained_about(house, server, juniper):

@@ -523,7 +523,7 @@ NO_LINK, SIGNATURE = "it has no link that", "it has no valid DKIM signature of s
 SENDER, RECIPIENT = "its sender is not that", "it is not addressed to this request alone"
 HEADER, BOUNCE, SUBJECT = (
     "a header is missing or repeated",
-    "it reports that mail was not",
+    "it is a report on the delivery",
     "its subject is not that",
 )
 REASONS = {
