@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 REMOVAL_FIELDS = "user_fields_required_for_removal"
+OPT_OUT_FIELDS = "opt_out_fields"  # in a record's ciphertext alone
 VERDICTS = "possible", "quarantined", "rejected"  # of a candidate
 
 
@@ -17,6 +18,7 @@ class Site:
     opt_out_procedure: tuple[str, ...] = ()
     opt_out_url: str | None = None
     user_fields_required_for_removal: tuple[str, ...] = ()
+    opt_out_fields: tuple[str, ...] = ()  # the user fields that an opt-out contains or requires
     removed_by_us: bool = False  # the service can send this user's opt-out itself
     prepared_by_us: bool = False  # a person sends it, with an address that the service has to issue before
 
@@ -61,6 +63,7 @@ class Listing:
             **{name: list(getattr(self, name)) for name in _LISTS},
             "query": None if self.query is None else dict(self.query),
             REMOVAL_FIELDS: list(site.user_fields_required_for_removal),
+            OPT_OUT_FIELDS: list(site.opt_out_fields),
         }
 
     @classmethod

@@ -39,6 +39,7 @@ SITE = Site(
     opt_out_procedure=("Open the form.", "Press Remove."),
     opt_out_url="https://places.example/opt-out",
     user_fields_required_for_removal=("first_name", "address1"),
+    opt_out_fields=("first_name", "address1"),
 )
 LISTING = Listing(
     name="Jane Q. Doe",

@@ -90,6 +90,14 @@ class Subject:
             "zip": place.zip,
         }
 
+    def values_by_field(self) -> dict[str, tuple[str, frozenset[str]]]:
+        """Return what a search or a form may ask for, by user field: the first value, and those of all names and places."""
+        first = self.values()
+        values = [
+            self.values(name, place) for name in self.names or (None,) for place in self.places or (None,)
+        ]
+        return {key: (text, frozenset(one[key] for one in values)) for key, text in first.items()}
+
     def age_on(self, day: date) -> int | None:
         """Return the age in full years on a day; None without a birth date."""
         if self.birth_date is None:
@@ -99,6 +107,12 @@ class Subject:
 
 
 USER_FIELDS = frozenset(Subject(names=()).values())  # what a site may ask for
+
+
+def changed_fields(before: Subject, after: Subject) -> frozenset[str]:
+    """Return the user fields for which a search or a form may now get another value."""
+    old, new = before.values_by_field(), after.values_by_field()
+    return frozenset(key for key in USER_FIELDS if old[key] != new[key])
 
 
 def _nonblank(items: Sequence[Mapping[str, Any]], name: str) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from sqlalchemy import bindparam
 from exposurekit.contract.operations import LIST_LIMIT_DEFAULT
 from exposurekit.service.accounts import consent, integrators, user_items
 from exposurekit.service.accounts.documents import NAMES, Account
-from exposurekit.service.accounts.subject import Subject
+from exposurekit.service.accounts.subject import Subject, changed_fields
 from exposurekit.service.errors import QUOTA_REASON, ApiError
 from exposurekit.service.storage import tables
 from exposurekit.service.storage.database import Session
@@ -83,10 +83,12 @@ async def _check_quota(session: Session, integrator_id: int, quota: int | None) 
         raise ApiError(400, problem, reason=QUOTA_REASON)
 
 
-async def update(session: Session, account: Account, values: Mapping[str, Any]) -> tuple[Account, bool]:
+async def update(
+    session: Session, account: Account, values: Mapping[str, Any]
+) -> tuple[Account, frozenset[str]]:
     """Update a user: fields that are not in ``values`` are unchanged, blank ones are cleared.
 
-    Return the account, and whether anything changed. Raises `ApiError`: 400 if a birth date is in the future or a list
+    Return the account, and the user fields for which a search or a form may now get another value. Raises `ApiError`: 400 if a birth date is in the future or a list
     item's id is not one of this user's, 401 if the user was erased meanwhile.
     """
     _check_birth_date(session, values)
@@ -98,11 +100,13 @@ async def update(session: Session, account: Account, values: Mapping[str, Any]) 
     person = session.decrypt(PERSON, account.id, row.ciphertext)
     changed = person | {name: values[name] for name in person if name in values}
     ciphertext = row.ciphertext
+    before = Subject.from_profile(person, await user_items.load_items(session, account.id))
     if changed != person:
         ciphertext = session.encrypt(PERSON, account.id, changed)
         await session.run(sql.update(tables.users).filter_by(id=account.id).values(ciphertext=ciphertext))
-    items_changed = await user_items.update_items(session, account.id, values)
-    return replace(account, ciphertext=ciphertext), items_changed or changed != person
+    await user_items.update_items(session, account.id, values)
+    after = Subject.from_profile(changed, await user_items.load_items(session, account.id))
+    return replace(account, ciphertext=ciphertext), changed_fields(before, after)
 
 
 async def page(session: Session, integrator_id: int, values: Mapping[str, Any]) -> bytes:

@@ -87,7 +87,7 @@ async def _update_user(call: _Call, principal: Principal, values: Mapping[str, A
     async with call.turn.alone(), call.context.database.writing() as session:
         account, changed = await users.update(session, _account(principal), values)
         if changed:  # an opt-out that lacked data or was refused may be possible now
-            await removals.reconsider(session, account.id)
+            await removals.reconsider(session, account.id, changed)
         return {"user": await documents.show_changed(session, account)}
 
 

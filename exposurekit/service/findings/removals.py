@@ -12,21 +12,21 @@ Each transition raises `NoSuchRecord` if no record on that site has the id, and 
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import Any
 
-from sqlalchemy import and_, bindparam, func, select, update
+from sqlalchemy import bindparam, func, select, update
 
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import ExposureError
 from exposurekit.service.accounts import consent
 from exposurekit.service.findings import alerts
 from exposurekit.service.findings.alerts import Event
-from exposurekit.service.models import Site, record_resource
-from exposurekit.service.storage.database import Session
+from exposurekit.service.models import OPT_OUT_FIELDS, Site, record_resource
+from exposurekit.service.storage.database import DAMAGED, Session
 from exposurekit.service.storage.tables import Instant, records
 from exposurekit.service.storage.tables import alerts as alert_rows
 
@@ -120,16 +120,28 @@ async def refuse_removal(
     await _add_alert(session, event, record, site, DISCOVERED)
 
 
-async def reconsider(session: Session, user_id: int) -> None:
-    """After a change of the user, retry opt-outs that could not be submitted or were refused."""
-    is_stuck = and_(records.c.user_id == user_id, records.c.status == DISCOVERED, records.c.due_at.is_(None))
+async def reconsider(session: Session, user_id: int, changed_fields: Collection[str]) -> None:
+    """After a change of the user, retry opt-outs that could not be submitted or were refused, if they contain what changed."""
+    rows = await session.all(_STUCK, {"user_id": user_id}) if changed_fields else []
+    values = session.decrypt_readable([("records", user_id, row.ciphertext) for row in rows])
+    record_ids = [
+        row.id
+        for row, stored in zip(rows, values, strict=True)
+        # Earlier versions did not store the fields; the next scan does.
+        if stored is not DAMAGED
+        and not {*stored.get(OPT_OUT_FIELDS, changed_fields)}.isdisjoint(changed_fields)
+    ]
     again = {"due_at": session.clock.now(), "refused_at": None, "opt_out_attempts": 0}
-    await session.run(update(records).where(is_stuck).values(**again))
+    for record_id in record_ids:
+        await session.run(_CHANGE, again | {"record_id": record_id})
 
 
 _is_record = records.c.id == bindparam("record_id")
 _OWNER = select(records.c.user_id).where(_is_record, records.c.site == bindparam("site"))
 _RECORD = select(records).where(_is_record)
+_STUCK = select(records.c.id, records.c.ciphertext).where(
+    records.c.user_id == bindparam("user_id"), records.c.status == DISCOVERED, records.c.due_at.is_(None)
+)
 _CHANGE = update(records).where(_is_record)
 _sent_at = select(func.max(alert_rows.c.created_at, type_=Instant)).where(
     alert_rows.c.record_id == records.c.id, alert_rows.c.kind == Event.OPT_OUT_SUBMITTED.value

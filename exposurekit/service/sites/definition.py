@@ -393,6 +393,15 @@ class Definition(_Part):
         """Whether an opt-out is sent by email."""
         return self.removal.method == "email"
 
+    @property
+    def opt_out_fields(self) -> tuple[str, ...]:
+        """The user fields that an opt-out contains or requires."""
+        contained = {name for text in self.removal.fields.values() for name in _template_fields(text)}
+        contained |= {*self.removal.user_fields_required}
+        if self.removal.email is not None:
+            contained |= {"first_name", "middle_name", "last_name"}
+        return tuple(sorted(contained & USER_FIELDS))
+
     def clears(self, site: str) -> bool:
         """Return whether an opt-out for one listing also removes the person's other listings on a site."""
         removal = self.removal
@@ -416,6 +425,7 @@ class Definition(_Part):
             opt_out_procedure=(*self._operator_steps(), *self.opt_out_procedure),
             opt_out_url=self.opt_out_url,
             user_fields_required_for_removal=self.removal.user_fields_required,
+            opt_out_fields=self.opt_out_fields,
             removed_by_us=self.removal.method in {"form", "email"} and not self.missing(subject),
             prepared_by_us=self.removal.method == "assisted" and self.needs_mailbox,
         )

@@ -4,7 +4,7 @@ from datetime import timedelta
 from itertools import product
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 from support.services import LISTING, SITE
 
 from exposurekit.service.findings.alerts import Event
@@ -43,7 +43,7 @@ class Case:
         )
 
     def reconsider(self):
-        self.service.work(lambda work: reconsider(work, self.user["id"]))
+        self.service.work(lambda work: reconsider(work, self.user["id"], {"address1"}))
 
     def tomorrow(self):
         self.service.clock.advance(timedelta(days=1))
@@ -205,6 +205,40 @@ def test_an_update_over_http_makes_a_refused_removal_due(case):
     case.refuse()
     case.tomorrow()
     case.service.update(case.user, addresses=[{"address1": "1 Elm Street", "city": "Oakmere", "state": "CA"}])
+    assert (case.row.due_at, case.row.refused_at) == (case.service.clock.now(), None)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"middle_name": "Quill"},
+        {"phone_numbers": [{"number": "555-555-0199"}]},
+        {"emails": [{"address": "other@example.com"}]},
+        {"first_name": "Jane"},
+    ],
+)
+def test_no_refused_removal_is_repeated_for_fields_that_it_lacks(case, changed):
+    """A site that said no would get the same opt-out after each change."""
+    case.refuse()
+    before = case.row
+    case.tomorrow()
+    case.service.update(case.user, **changed)
+    assert case.row == before
+
+
+def test_a_record_without_its_fields_is_due_after_any_change(case):
+    """Earlier versions did not store the fields of an opt-out."""
+    case.refuse()
+    row = case.row
+
+    def forget(work):
+        stored = work.decrypt("records", case.user["id"], row.ciphertext)
+        del stored["opt_out_fields"]
+        ciphertext = work.encrypt("records", case.user["id"], stored)
+        return work.run(update(tables.records).values(ciphertext=ciphertext))
+
+    case.service.work(forget)
+    case.service.update(case.user, middle_name="Quill")
     assert (case.row.due_at, case.row.refused_at) == (case.service.clock.now(), None)
 
 

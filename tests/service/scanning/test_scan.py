@@ -188,7 +188,10 @@ def test_a_refusal_is_final_until_the_user_changes(house, town, seekfolk):
     house.advance(days=14)
     assert (len(sent(town)), len(house.alerts(juniper))) == (1, 2)
     seekfolk.opt_out = lambda _: html(f"<p>{ACCEPTED}</p>")
-    house.update(juniper, middle_name="Ann")
+    house.update(juniper, middle_name="Ann")  # which the form does not contain
+    house.idle()
+    assert (house.statuses(juniper), len(sent(town))) == ({"r1": "discovered"}, 1)
+    house.update(juniper, first_name="Juniper Ann")
     house.idle()
     assert house.statuses(juniper) == {"r1": "pending removal"}
     assert house.alert_titles(juniper)[2:] == ["Opt-out submitted"]
