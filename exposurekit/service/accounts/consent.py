@@ -32,7 +32,14 @@ from exposurekit.errors import ExposureError
 from exposurekit.service.accounts import documents
 from exposurekit.service.storage import leases
 from exposurekit.service.storage.database import Session
-from exposurekit.service.storage.tables import consents, integrators, records, service_history, users
+from exposurekit.service.storage.tables import (
+    consents,
+    integrators,
+    mail_requests,
+    records,
+    service_history,
+    users,
+)
 
 ACTIVATED, DEACTIVATED = "activated_service_on", "deactivated_service_on"
 PURPOSE = "scan and removal"
@@ -172,9 +179,13 @@ async def _record_event(session: Session, user_id: int, event: str) -> None:
 
 
 async def _cancel_work(session: Session, user_id: int) -> None:
-    """Cancel a user's due jobs; a worker that is running one loses its lease."""
+    """Cancel a user's due jobs, and approved opt-outs by email; a worker that is running a job loses its lease."""
     await leases.clear(session, users, users.c.id == user_id, due_at=None, is_scanning=False)
     await leases.clear(session, records, records.c.user_id == user_id, due_at=None)
+    # An approval was for the data of that day: after a new consent, the opt-out is prepared anew.
+    approved = (mail_requests.c.user_id == user_id) & (mail_requests.c.state == "approved")
+    ended = {"state": "ended", "changed_at": session.clock.now()}
+    await session.run(update(mail_requests).where(approved).values(**ended))
 
 
 _LOCK_USER = (

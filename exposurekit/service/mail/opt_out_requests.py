@@ -11,7 +11,7 @@ States of an opt-out by email::
 
     draft --a person approves it--> approved --> sending --> sent --> answered
       ^---it may have been sent, or not---------------+        +--> returned: it was not delivered
-    and from each of the first three: ended
+    and from each of the first three: ended; from approved also if consent is withdrawn or the service deactivated
 """
 
 from dataclasses import dataclass, field, replace

@@ -193,6 +193,30 @@ def test_consent_withdrawn_after_approval_stops_the_sending(house, server, junip
     assert server.recipients == []
 
 
+@pytest.mark.parametrize("stop", ["withdraw", "deactivate"])
+def test_an_approval_ends_with_the_consent(house, server, juniper, stop):
+    """A new consent is for the data of its own day, which a person has to approve."""
+
+    async def approved_and_stopped(work):
+        await opt_out_emails.approve(work, 1)
+        if stop == "withdraw":
+            await consent.withdraw(work, juniper["id"], withdrawn_by="her")
+        else:
+            await consent.deactivate(work, juniper["id"])
+
+    async def resumed(work):
+        await consent.activate(work, juniper["id"])
+        await consent.consent(work, juniper["id"], granted_by="her")
+
+    house.work(approved_and_stopped)
+    house.advance(days=90)
+    house.work(resumed)
+    house.advance(days=8)
+    assert (server.recipients, request_states(house)) == ([], ["ended", "draft"])
+    approve(house)
+    assert (server.recipients, request_states(house)) == ([TO], ["ended", "sent"])
+
+
 @pytest.mark.parametrize(
     "person",
     [
