@@ -48,6 +48,7 @@ async def message(
         to=email.to,
         subject=wording.SUBJECT.format(reference=f"{request.id:04}"),
         message_id=settings.message_id(request.token),
+        date=session.clock.now(),
         text=text,
     )
 

@@ -3,8 +3,10 @@
 import smtplib
 import ssl
 from contextlib import suppress
+from datetime import datetime
 from email.message import EmailMessage
 from email.policy import SMTP
+from email.utils import format_datetime
 
 from exposurekit.errors import ExposureError
 from exposurekit.service.mail.settings import LOGIN_REFUSED, NO_TLS, Smtp, tls_problem
@@ -21,11 +23,14 @@ class PerhapsSent(ExposureError):
     """The connection ended while the message was sent: nobody knows whether the server accepted it."""
 
 
-def compose(*, sender: str, reply_to: str, to: str, subject: str, message_id: str, text: str) -> EmailMessage:
-    """Return a message of plain text."""
+def compose(
+    *, sender: str, reply_to: str, to: str, subject: str, message_id: str, date: datetime, text: str
+) -> EmailMessage:
+    """Return a message of plain text with the headers that RFC 5322 requires."""
     message = EmailMessage(policy=SMTP)
     message["From"], message["Reply-To"], message["To"] = sender, reply_to, to
     message["Subject"], message["Message-ID"] = subject, message_id
+    message["Date"] = format_datetime(date)
     message.set_content(text)
     return message
 

@@ -133,6 +133,7 @@ def test_a_message_says_who_asks_for_what_with_whose_consent(house, server, juni
     assert envelope.mail_from == message["Reply-To"]
     assert message["Reply-To"].startswith("optout+")
     assert "Juniper" not in message["Subject"]
+    assert message["Date"].datetime == house.clock.now()
     text = message.get_content().replace("\r\n", "\n")
     assert message.get_content_type() == "text/plain"
     assert "California Consumer Privacy Act" in text
@@ -387,7 +388,13 @@ def test_an_overdue_answer_can_be_complained_about(house, server, juniper):
 
 def message():
     return smtp.compose(
-        sender=MAILBOX, reply_to=MAILBOX, to=TO, subject="x", message_id="<a@b.example>", text="Hello"
+        sender=MAILBOX,
+        reply_to=MAILBOX,
+        to=TO,
+        subject="x",
+        message_id="<a@b.example>",
+        date=START,
+        text="Hello",
     )
 
 
