@@ -51,9 +51,7 @@ def opt_out(
         site=listing.site,
         opening=wording["opening"].format(name=name),
         listing=listing.lines(),
-        fields="\n".join(
-            f"{labels[key]}: {value}" for key, value in person.items() if key in labels and value
-        ),
+        fields="\n".join(f"{labels[key]}: {value}" for key, value in person.items() if value),
         name=name,
         consented_on=_day(consent.granted_at),
         consented_by=consent.granted_by,

@@ -14,8 +14,9 @@ from support.smtp_server import an_smtp_server
 
 from exposurekit.errors import ConfigurationError
 from exposurekit.service.accounts import consent, users
+from exposurekit.service.accounts.subject import USER_FIELDS
 from exposurekit.service.findings.findings import discover_record
-from exposurekit.service.mail import opt_out_emails, opt_out_requests, smtp
+from exposurekit.service.mail import opt_out_emails, opt_out_requests, smtp, wording
 from exposurekit.service.models import Listing
 from exposurekit.service.storage import leases, tables
 
@@ -244,6 +245,21 @@ def test_no_data_of_a_person_adds_a_recipient(open_house, settings, server, pers
         assert {*server.recipients} == {TO}
         for message in server.messages:
             assert (message["To"], message["Bcc"], message["Cc"]) == (TO, None, None)
+
+
+def test_a_message_has_each_field_that_a_site_may_require():
+    values = {name: f"their {name}" for name in USER_FIELDS}
+    text = wording.opt_out(
+        "ccpa",
+        wording.Listing(site="Seekfolk", name="Juniper Quillfeather", href=None, reference_id="r1"),
+        values,
+        wording.Consent(granted_at=START, granted_by="the operator"),
+        answer_within_days=45,
+    )
+    lines = text.splitlines()
+    assert {
+        name for name, value in values.items() if any(line.endswith(f": {value}") for line in lines)
+    } == USER_FIELDS
 
 
 # --- failures -------------------------------------------------------------------------------------------
