@@ -1,14 +1,15 @@
-"""Polite fetching: robots.txt, delay and concurrency per site.
+"""Polite fetching: robots.txt with its Crawl-delay, delay and concurrency per site, and Retry-After.
 
 The time of a site's next request is a row in the database, so that all workers together keep the delay. Each worker
-limits its own concurrency.
+limits its own concurrency, and knows by itself until when a site has asked it to wait.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlencode, urljoin, urlsplit
 from weakref import WeakValueDictionary
@@ -35,6 +36,10 @@ ROBOTS_MAX = 1000  # files in memory
 ROBOTS_BYTES_MAX = 500_000  # RFC 9309: at least 500 KiB
 ROBOTS_TIMEOUT_S = 10
 REDIRECTS_MAX = 5
+CRAWL_DELAY_MAX_S = 60  # the longest delay that a definition may have, too
+RETRY_AFTER_MAX = timedelta(days=1)
+RETRY_WAIT_MAX_S = 60  # a scan does not wait longer for a site
+_RETRY_STATUSES = {429, 503}
 FETCHERS = 2  # of a worker that may fetch a site's pages: for scans, and for what a web search found
 _ALLOW_ALL = Protego.parse("")
 
@@ -47,7 +52,11 @@ class RobotsDisallowed(ExposureError):
     """The site's robots.txt disallows the request, or cannot be read."""
 
 
-FETCH_FAILURES = (FetchError, RobotsDisallowed, ForbiddenAddress)
+class RetryLater(ExposureError):
+    """The site has asked, by Retry-After, for no requests now."""
+
+
+FETCH_FAILURES = (FetchError, RobotsDisallowed, ForbiddenAddress, RetryLater)
 
 
 def failure_reason(error: ExposureError) -> str:
@@ -66,6 +75,9 @@ class PoliteFetcher:
             ROBOTS_MAX, _robots_until, lambda: self.now().timestamp()
         )
         self._robots_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._retry_at: TLRUCache[str, datetime] = TLRUCache(
+            ROBOTS_MAX, lambda _site, instant, _now: instant.timestamp(), lambda: self.now().timestamp()
+        )
         self._slots: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     @asynccontextmanager
@@ -84,9 +96,9 @@ class PoliteFetcher:
         """Check a URL as `HttpClient.check_encrypted` does; raises one of `FETCH_FAILURES`."""
         await self._http.check_encrypted(url)
 
-    async def reserve(self, site: str, politeness: Politeness) -> datetime:
-        """Reserve the next time at which a request to the site may be sent."""
-        delay = timedelta(seconds=politeness.delay_s)
+    async def reserve(self, site: str, politeness: Politeness, *, delay_s: float | None = None) -> datetime:
+        """Reserve the next time at which a request to the site may be sent; `delay_s` replaces that of `politeness`."""
+        delay = timedelta(seconds=politeness.delay_s if delay_s is None else delay_s)
         concurrency = FETCHERS * politeness.concurrency
         async with self._database.writing() as session:
             return await statistics.reserve(session, site, delay=delay, concurrency=concurrency)
@@ -100,10 +112,24 @@ class PoliteFetcher:
         if (seconds := (instant - self.now()).total_seconds()) > 0:
             await self._database.clock.sleep(seconds)
 
-    async def is_allowed(self, http_session: HttpSession, url: str) -> bool:
-        """Return whether robots.txt allows a URL.
+    def note_retry_after(self, site: str, response: Response) -> None:
+        """Remember until when the site asks for no requests, if it does."""
+        if response.status in _RETRY_STATUSES and (until := _retry_at(response, self.now())):
+            self._retry_at[site] = until
 
-        Raises `RobotsDisallowed` if robots.txt cannot be read, which disallows everything for now.
+    async def wait_for_site(self, site: str) -> None:
+        """Wait until the site accepts requests again; raises `RetryLater` if that takes long."""
+        until = self._retry_at.get(site)
+        if until is None:
+            return
+        if until > self.now() + timedelta(seconds=RETRY_WAIT_MAX_S):
+            raise RetryLater("the site asks to retry later")
+        await self.wait_until(until)
+
+    async def crawl_delay(self, http_session: HttpSession, url: str) -> float:
+        """Return the delay in seconds that robots.txt asks for; 0: none.
+
+        Raises `RobotsDisallowed` if robots.txt disallows the URL, or cannot be read, which disallows everything for now.
         """
         try:
             parts = urlsplit(url)
@@ -112,7 +138,9 @@ class PoliteFetcher:
         rules = await self._rules(http_session, f"{parts.scheme}://{parts.netloc}")
         if isinstance(rules, str):
             raise RobotsDisallowed(f"the site's robots.txt cannot be read: {rules}")
-        return bool(rules.can_fetch(url, AGENT))
+        if not rules.can_fetch(url, AGENT):
+            raise RobotsDisallowed("the site's robots.txt disallows it")
+        return min(CRAWL_DELAY_MAX_S, rules.crawl_delay(AGENT) or 0)
 
     async def _rules(self, http_session: HttpSession, origin: str) -> Protego | str:
         """Return the rules of an origin, cached or fetched; concurrent callers wait for one fetch."""
@@ -156,22 +184,37 @@ class SiteSession:
         raise FetchError("too many redirects")
 
     async def _fetch(self, url: str, **options: Any) -> Response:
-        if self._politeness.robots_txt and not await self._fetcher.is_allowed(self._http_session, url):
-            raise RobotsDisallowed("the site's robots.txt disallows it")
-        if self._politeness.delay_s:
-            await self._wait()
-        return await self._http_session.fetch(url, before=self._check, **options)
+        delay_s = self._politeness.delay_s
+        if self._politeness.robots_txt:
+            delay_s = max(delay_s, await self._fetcher.crawl_delay(self._http_session, url))
+        await self._fetcher.wait_for_site(self._site)
+        if delay_s:
+            await self._wait(delay_s)
+        response = await self._http_session.fetch(url, before=self._check, **options)
+        self._fetcher.note_retry_after(self._site, response)
+        return response
 
     async def _check(self) -> None:
         if self._cancel_check is not None:
             await self._cancel_check()
 
-    async def _wait(self) -> None:
-        delay = timedelta(seconds=self._politeness.delay_s)
+    async def _wait(self, delay_s: float) -> None:
         # A slot that passed while the site was slow must not shorten the delay of this session.
-        slot = await self._fetcher.reserve(self._site, self._politeness)
+        slot = await self._fetcher.reserve(self._site, self._politeness, delay_s=delay_s)
         await self._fetcher.wait_until(max(slot, self._not_before))
-        self._not_before = self._fetcher.now() + delay
+        self._not_before = self._fetcher.now() + timedelta(seconds=delay_s)
+
+
+def _retry_at(response: Response, now: datetime) -> datetime | None:
+    """RFC 9110, 10.2.3: seconds or a date."""
+    text = response.headers.get("retry-after", "").strip()
+    latest = now + RETRY_AFTER_MAX
+    if text.isascii() and text.isdecimal():
+        return now + timedelta(seconds=min(float(text), RETRY_AFTER_MAX.total_seconds()))
+    with suppress(ValueError, OverflowError):
+        until = parsedate_to_datetime(text)
+        return min(until if until.tzinfo else until.replace(tzinfo=UTC), latest)
+    return None
 
 
 def _join(url: str, location: str) -> str:

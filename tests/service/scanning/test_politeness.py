@@ -2,7 +2,7 @@
 
 import asyncio
 from contextlib import AsyncExitStack, suppress
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from support.services import START, a_database
@@ -12,7 +12,7 @@ from exposurekit.sandbox.world.asgi import Response, redirect, text
 from exposurekit.service.accounts.subject import Name, Place, Subject
 from exposurekit.service.clock import Clock, FrozenClock
 from exposurekit.service.http.client import HttpClient
-from exposurekit.service.scanning.politeness import PoliteFetcher, RobotsDisallowed
+from exposurekit.service.scanning.politeness import PoliteFetcher, RetryLater, RobotsDisallowed
 from exposurekit.service.scanning.site_scan import scan_site
 from exposurekit.service.sites.definition import Politeness
 
@@ -228,6 +228,76 @@ def test_each_redirect_waits_its_turn_and_is_checked(politely, town):
     politely(hops, clock=clock)
     assert checks == [(START + timedelta(seconds=7 * number), number) for number in range(3)]
     assert len(town.requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("crawl_delay", "delay_s", "waited"),
+    [("7", 2, 7), ("7", 9, 9), ("7", 0, 7), ("3600", 2, 60), ("x", 2, 2)],
+)
+def test_a_crawl_delay_is_respected(politely, town, crawl_delay, delay_s, waited):
+    town.opens("Seekfolk", Folk(robots=text(f"User-agent: *\nCrawl-delay: {crawl_delay}\n")))
+    clock = PassingClock()
+
+    async def twice(fetcher):
+        for _ in range(2):
+            await ask(fetcher, politeness=Politeness(delay_s=delay_s))
+
+    politely(twice, clock=clock)
+    assert clock.reached == [START + timedelta(seconds=waited)]
+
+
+@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize("after", ["3600", "Fri, 02 Jan 2026 04:04:05 GMT"])
+def test_a_site_that_asks_to_retry_later_is_left_alone(politely, town, status, after):
+    """RFC 9110, 10.2.3: seconds or a date."""
+    assert START + timedelta(hours=1) == datetime(2026, 1, 2, 4, 4, 5, tzinfo=UTC)
+    site = town.opens(
+        "Seekfolk", Folk(search=lambda _: Response(b"", status, headers=(("Retry-After", after),)))
+    )
+    town.opens("Elsewhere", Folk())
+    clock = PassingClock()
+
+    async def conversation(fetcher):
+        assert await ask(fetcher) == status
+        clock._now += timedelta(minutes=58)
+        with pytest.raises(RetryLater):
+            await ask(fetcher)
+        result = await scan_site(definition(), SUBJECT, fetcher)
+        assert result.inconclusive == "the site asks to retry later"
+        assert (await scan_site(definition("Elsewhere"), SUBJECT, fetcher)).inconclusive is None
+        site.search = None
+        clock._now += timedelta(minutes=1, seconds=30)
+        assert (len(town.of("Seekfolk")), clock.reached) == (1, [])
+        assert await ask(fetcher) == 200
+
+    politely(conversation, clock=clock)
+    assert clock.reached == [START + timedelta(hours=1)]
+
+
+@pytest.mark.parametrize(
+    ("status", "after"),
+    [(429, ""), (429, "soon"), (429, "-5"), (200, "3600"), (503, "Fri, 02 Jan 1926 04:04:05 -0000")],
+)
+def test_other_responses_do_not_delay_requests(politely, town, status, after):
+    town.opens("Seekfolk", Folk(search=lambda _: Response(b"", status, headers=(("Retry-After", after),))))
+
+    async def twice(fetcher):
+        return [await ask(fetcher) for _ in range(2)]
+
+    assert politely(twice) == [status] * 2
+
+
+def test_a_site_can_ask_to_wait_for_one_day(politely, town):
+    after = "9" * 400
+    town.opens("Seekfolk", Folk(search=lambda _: Response(b"", 429, headers=(("Retry-After", after),))))
+    clock = FrozenClock(START)
+
+    async def days(fetcher):
+        await ask(fetcher)
+        clock.advance(timedelta(days=1))
+        return await ask(fetcher)
+
+    assert politely(days, clock=clock) == 429
 
 
 @pytest.mark.parametrize(("delay_s", "clock"), [(60, FrozenClock(START)), (0, PassingClock())])
