@@ -17,6 +17,7 @@ from exposurekit.service.findings.alerts import Event
 from exposurekit.service.models import Listing, Page, Site, record_resource
 from exposurekit.service.storage import tables
 from exposurekit.service.storage.database import DAMAGED, Session
+from exposurekit.text.urls import page_key
 
 __all__ = ["Listing", "Page", "Site", "discover_link", "discover_record"]
 
@@ -51,16 +52,25 @@ async def discover_record(session: Session, user_id: int, listing: Listing, site
 
 
 async def discover_link(session: Session, user_id: int, page: Page) -> int:
-    """Save a web page as a link. Return the link's id. A new link gets an alert; an existing one is updated."""
+    """Save a web page as a link. Return the link's id. A new link gets an alert; an existing one is updated.
+
+    Other URLs of the same page are the same link, which has the first one.
+    """
     await consent.lock_user(session, user_id)
-    digest = session.vault.fingerprint(f"{user_id}\0{page.url}", "url")
-    ciphertext = session.encrypt("links", user_id, page.resource())
-    key = {"user_id": user_id, "url_digest": digest}
-    existing = await session.first(_EXISTING_LINK, key)
-    if existing is not None:
-        await session.run(_CHANGE_LINK, {"ciphertext": ciphertext, "link_id": existing.id})
+    digest = session.vault.fingerprint(f"{user_id}\0{page_key(page.url)}", "url")
+    # Earlier versions stored the digest of the URL itself.
+    earlier = session.vault.fingerprint(f"{user_id}\0{page.url}", "url")
+    rows = await session.all(_EXISTING_LINKS, {"user_id": user_id, "digests": [digest, earlier]})
+    if rows:
+        existing = next((row for row in rows if bytes(row.url_digest) == digest), rows[0])
+        [stored] = session.decrypt_readable([("links", user_id, existing.ciphertext)])
+        url = page.url if stored is DAMAGED else stored["url"]
+        ciphertext = session.encrypt("links", user_id, page.resource() | {"url": url})
+        values = {"ciphertext": ciphertext, "url_digest": digest, "link_id": existing.id}
+        await session.run(_CHANGE_LINK, values)
         return int(existing.id)
-    row = key | {"ciphertext": ciphertext, "created_at": session.clock.now()}
+    row = {"user_id": user_id, "url_digest": digest, "created_at": session.clock.now()}
+    row["ciphertext"] = session.encrypt("links", user_id, page.resource())
     link_id = await session.add(_ADD_LINK, row)
     await alerts.add_link_alert(session, user_id, link_id, page)
     return link_id
@@ -124,8 +134,8 @@ _EXISTING_RECORD = select(tables.records).where(
 )
 _ADD_RECORD = insert(tables.records)
 _CHANGE_RECORD = update(tables.records).where(_records.id == bindparam("record_id"))
-_EXISTING_LINK = select(_links.id).where(
-    _links.user_id == _of_user, _links.url_digest == bindparam("url_digest")
+_EXISTING_LINKS = select(_links.id, _links.url_digest, _links.ciphertext).where(
+    _links.user_id == _of_user, _links.url_digest.in_(bindparam("digests", expanding=True))
 )
 _ADD_LINK = insert(tables.links)
 _CHANGE_LINK = update(tables.links).where(_links.id == bindparam("link_id"))

@@ -27,7 +27,7 @@ from exposurekit.service.storage.database import DAMAGED, Session
 from exposurekit.service.storage.encryption import DecryptionError
 from exposurekit.service.storage.tables import links, records
 from exposurekit.service.storage.tables import users as USERS  # noqa: N812  the table, not the module
-from exposurekit.text.urls import site_host
+from exposurekit.text.urls import page_key, site_host
 
 ENGINE = "search engine"  # its name in the site statistics
 RESULTS_MAX = 20  # that are read, of people-search sites and of others
@@ -172,7 +172,10 @@ async def _results(
     results = body.get("results") if isinstance(body, dict) else None
     if not isinstance(results, list):
         raise InvalidResponse("the search engine's response has no results")
-    return list(dict.fromkeys(url for result in results if (url := _url(result))))
+    by_page: dict[str, str] = {}
+    for url in filter(None, map(_url, results)):
+        by_page.setdefault(page_key(url), url)
+    return list(by_page.values())
 
 
 def _url(result: Any) -> str | None:

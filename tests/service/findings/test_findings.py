@@ -4,7 +4,7 @@ import dataclasses
 from datetime import timedelta
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 from support.services import LISTING, PAGE, SITE
 
 from exposurekit.contract.models import Alert, Record
@@ -191,6 +191,40 @@ def test_a_repeated_page_updates_its_link(service, jane):
     discover_page(service, jane, dataclasses.replace(PAGE, contains=("address",)))
     assert service.get(jane, "/links")["links"][0]["contains"] == ["address"]
     assert service.get(jane, "/alerts")["alerts"][0]["source"]["link"]["contains"] == ["address"]
+
+
+OTHER_URLS = [
+    "http://club.example/members",
+    "https://www.club.example/members/#top",
+    "https://club.example/members?utm_source=x",
+]
+
+
+@pytest.mark.parametrize("url", OTHER_URLS)
+def test_other_urls_of_one_page_are_one_link(service, jane, url):
+    first = discover_page(service, jane)
+    other = dataclasses.replace(PAGE, url=url, title="Our members")
+    assert discover_page(service, jane, other) == first
+    [link] = service.get(jane, "/links")["links"]
+    assert (link["url"], link["title"]) == (PAGE.url, "Our members")
+    assert len(service.get(jane, "/alerts")["alerts"]) == 1
+    another = dataclasses.replace(PAGE, url="https://club.example/members?page=2")
+    assert discover_page(service, jane, another) != first
+
+
+def test_a_link_of_an_earlier_version_stays_one(service, jane):
+    """Its digest is that of its URL; from now on it is that of the page."""
+    url = "https://www.club.example/members/"
+    first = discover_page(service, jane, dataclasses.replace(PAGE, url=url))
+
+    def age(work):
+        digest = work.vault.fingerprint(f"{jane['id']}\0{url}", "url")
+        return work.run(update(tables.links).filter_by(id=first).values(url_digest=digest))
+
+    service.work(age)
+    pages = [dataclasses.replace(PAGE, url=one) for one in (url, PAGE.url, *OTHER_URLS)]
+    assert [discover_page(service, jane, page) for page in pages] == [first] * len(pages)
+    assert [link["url"] for link in service.get(jane, "/links")["links"]] == [url]
 
 
 def test_an_alert_carries_everything_the_specification_names(service, jane):

@@ -235,7 +235,7 @@ def test_a_record_without_its_fields_is_due_after_any_change(case):
         stored = work.decrypt("records", case.user["id"], row.ciphertext)
         del stored["opt_out_fields"]
         ciphertext = work.encrypt("records", case.user["id"], stored)
-        return work.run(update(tables.records).values(ciphertext=ciphertext))
+        return work.run(update(tables.records).filter_by(id=row.id).values(ciphertext=ciphertext))
 
     case.service.work(forget)
     case.service.update(case.user, middle_name="Quill")

@@ -116,6 +116,16 @@ def test_few_results_of_one_scanned_site_are_read(house, town):
     assert links == [f"http://seekfolk.example{page}" for page in pages[: websearch.SITE_RESULTS_MAX]]
 
 
+def test_a_page_with_several_urls_is_read_once(house, town):
+    blog = town.opens("blog", lambda _: html(DATA))
+    town.hosts["www.blog.example"] = blog
+    finds(town, "http://blog.example/a", "http://www.blog.example/a/", "http://blog.example/a?utm_source=x")
+    assert links_of(house, house.scanned_juniper()) == ["http://blog.example/a"]
+    assert [
+        request.host for request in town.requests if "blog" in request.host and request.path != "/robots.txt"
+    ] == ["blog.example"]
+
+
 def test_no_page_is_a_link_while_its_site_is_unread(house, town):
     """It would be a link and, once the site is scanned, a record, too."""
     site = town.opens("Seekfolk", Folk([Card("r1")], others={"/r1": lambda _: html(DATA)}))
