@@ -15,7 +15,7 @@ from exposurekit.service.accounts import consent
 from exposurekit.service.findings import evidence as evidence_entries
 from exposurekit.service.findings import findings
 from exposurekit.service.models import VERDICTS, Listing, Site
-from exposurekit.service.storage.database import Session
+from exposurekit.service.storage.database import DAMAGED, Session
 from exposurekit.service.storage.encrypted_columns import CANDIDATE
 from exposurekit.service.storage.tables import candidates
 
@@ -78,8 +78,19 @@ async def is_rejected(session: Session, user_id: int, site: str, listing: Listin
 
 
 async def discard(session: Session, user_id: int, site: str, listing: Listing) -> None:
-    """Delete the candidate, if there is one."""
+    """Delete the candidate, if there is one that was not rejected."""
     await session.run(_DELETE, _key(session, user_id, site, listing))
+
+
+async def open_listings(session: Session, user_id: int) -> list[tuple[str, Listing]]:
+    """Return the site and the listing of each candidate that awaits a decision; without damaged ones."""
+    rows = await session.all(_OPEN, {"of_user_id": user_id})
+    values = session.decrypt_readable([(CANDIDATE, user_id, row.ciphertext) for row in rows])
+    return [
+        (row.site, Listing.from_stored(stored["listing"]))
+        for row, stored in zip(rows, values, strict=True)
+        if stored is not DAMAGED
+    ]
 
 
 async def all(  # noqa: A001  read as candidates.all
@@ -141,7 +152,12 @@ _IS_KEY = and_(
 )
 _ADD = insert(candidates)
 _CHANGE = update(candidates).where(_IS_KEY)
-_DELETE = delete(candidates).where(_IS_KEY)
+_DELETE = delete(candidates).where(_IS_KEY, candidates.c.verdict != REJECTED)
+_OPEN = (
+    select(candidates.c.site, candidates.c.ciphertext)
+    .where(candidates.c.user_id == bindparam("of_user_id"), candidates.c.verdict != REJECTED)
+    .order_by(candidates.c.id)
+)
 _REJECTED = select(candidates.c.id).where(_IS_KEY, candidates.c.verdict == REJECTED)
 
 

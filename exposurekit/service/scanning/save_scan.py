@@ -43,11 +43,15 @@ _WITH_ID = select(records.c.id, records.c.ciphertext).where(_of_user)
 _SEARCHED = update(records).where(records.c.id == bindparam("record_id"), records.c.searched_at.is_(None))
 
 
-async def known_listings(session: Session, user_id: int) -> dict[str, list[Listing]]:
-    """Return the listings of a person by site, without the removed ones."""
+async def known_listings(
+    session: Session, user_id: int, *, with_candidates: bool = False
+) -> dict[str, list[Listing]]:
+    """Return the listings of a person by site, without the removed ones; with those of open candidates if asked to."""
     listings: dict[str, list[Listing]] = {}
     for row, stored in await _readable(session, _LISTED, {"user_id": user_id}):
         listings.setdefault(row.site, []).append(Listing.from_stored(stored))
+    for site, listing in await candidates.open_listings(session, user_id) if with_candidates else ():
+        listings.setdefault(site, []).append(listing)
     return listings
 
 
@@ -83,7 +87,7 @@ async def save_result(
     """Save the result of one site scan for one person, whose row the caller has locked.
 
     A listing becomes a record if it matches, or is one already. A possible match becomes a candidate, and so does
-    every listing of a site that is not trusted. Only a complete and trusted scan counts as an absence, and only for
+    every listing of a site that is not trusted; one that is no longer possible, or listed, is deleted. Only a complete and trusted scan counts as an absence, and only for
     listings whose query was repeated. The person's current data decides. A scan for one record has that record's lease.
     What a listing looked like when it was discovered, and the page on which it no longer was when its removal was
     verified, are recorded as evidence.
@@ -108,6 +112,7 @@ async def save_result(
             if row.status == REMOVED or not row.has_evidence:
                 await evidence.append(session, user_id, row.id, evidence.before(listing, scan))
             await _record_presence(session, row, site, subject, lease)
+    await _discard_absent(session, user_id, site, result)
     for row in absent.values():
         listing = _listing(session, user_id, row)
         if result.confirms_absence_of(listing) and await _record_absence(session, row, site, subject, lease):
@@ -159,7 +164,11 @@ async def _save_new(
     scan: evidence.Scan,
 ) -> bool:
     """Save a listing without a record; return whether it became one."""
-    if match.verdict == "other" or await candidates.is_rejected(session, user_id, site.name, listing):
+    if match.verdict == "other":
+        if trusted:  # the person's data or the listing has changed
+            await candidates.discard(session, user_id, site.name, listing)
+        return False
+    if await candidates.is_rejected(session, user_id, site.name, listing):
         return False
     if match.verdict == "match" and trusted:
         record_id = await findings.discover_record(session, user_id, listing, site)
@@ -171,6 +180,16 @@ async def _save_new(
         session, user_id, site.name, listing, judged, evidence=evidence.before(listing, scan)
     )
     return False
+
+
+async def _discard_absent(session: Session, user_id: int, site: Definition, result: SiteResult) -> None:
+    """Delete the candidates that are no longer on the site: an opt-out for one would be for nothing."""
+    if not result.trusted or result.inconclusive is not None:
+        return
+    listed = {listing.reference_id for listing in result.listings}
+    for name, listing in await candidates.open_listings(session, user_id):
+        if name == site.name and listing.reference_id not in listed and result.confirms_absence_of(listing):
+            await candidates.discard(session, user_id, name, listing)
 
 
 def _is_same(session: Session, user_id: int, row: Row[Any], listing: Listing, match: Match) -> bool:

@@ -102,7 +102,7 @@ async def scan(context: ScanContext, lease: Lease) -> None:
     async with context.database.reading() as session:
         allowed = await consent.may_scan(session, user_id)
         subject = await users.get_subject(session, user_id) if allowed else None
-        listings = await known_listings(session, user_id)
+        listings = await known_listings(session, user_id, with_candidates=True)
     if subject is not None:
         deadline = asyncio.get_running_loop().time() + SCAN_TIMEOUT_S
         job = _Scan(context, lease, subject, listings, deadline, lease_check(context.database, USERS, lease))

@@ -446,7 +446,7 @@ def test_listings_of_an_untrusted_site_are_quarantined_until_it_recovers(house, 
     site.cards[:] = [Card("r9")]
     house.advance(days=7)
     assert house.statuses(juniper)["r9"] == "pending removal"
-    assert [one.user_id for one in house.work(candidates.all)] == [marigold["id"]]
+    assert house.work(candidates.all) == []  # the site does not list Marigold
 
 
 def test_a_record_on_an_untrusted_site_is_unchanged(house, town):
@@ -459,6 +459,52 @@ def test_a_record_on_an_untrusted_site_is_unchanged(house, town):
     assert state(house) == before
     assert house.work(candidates.all) == []
     assert house.alert_titles(juniper) == ["New record"]
+
+
+PERHAPS = Card("perhaps", age=42, locations=())
+
+
+def test_a_candidate_ends_once_its_site_no_longer_lists_it(house, town):
+    house.has(definition())
+    site = town.opens("Seekfolk", Folk([replace(PERHAPS, name="Jon Quillfeather")]))
+    jon = house.scanned_juniper(first_name="Jon")
+    [before] = house.work(candidates.all)
+    site.search = lambda _: html(f"<p>{BLOCKED}</p>", 403)
+    house.advance(days=7)
+    assert [one.id for one in house.work(candidates.all)] == [before.id]
+    site.search = None
+    house.update(jon, first_name="Jonathan")  # the query that found it is repeated
+    house.advance(days=7)
+    assert [one.id for one in house.work(candidates.all)] == [before.id]
+    site.cards.clear()
+    house.advance(days=7)
+    assert house.work(candidates.all) == []
+
+
+def test_a_site_without_its_control_person_ends_no_candidate(house, town):
+    house.has(definition(controls=CONTROL))
+    site = town.opens("Seekfolk", Folk([PERHAPS, RESIDENT]))
+    house.scanned_juniper()
+    site.cards.clear()
+    house.advance(days=7)
+    assert [one.listing.reference_id for one in house.work(candidates.all)] == ["perhaps"]
+    site.cards[:] = [RESIDENT]
+    house.advance(days=7)
+    assert house.work(candidates.all) == []
+
+
+@pytest.mark.parametrize("rejected", [False, True])
+def test_a_candidate_that_no_longer_fits_ends_unless_rejected(house, town, rejected):
+    house.has(definition())
+    town.opens("Seekfolk", Folk([PERHAPS]))
+    juniper = house.scanned_juniper()
+    [candidate] = house.work(candidates.all)
+    if rejected:
+        house.work(lambda work: candidates.reject(work, candidate.id))
+    house.update(juniper, birth_date=-420_000_000)
+    house.advance(days=7)
+    verdicts = [row.verdict for row in house.rows(tables.candidates)]
+    assert verdicts == ["rejected"] * rejected
 
 
 def test_only_matches_become_records_and_possible_ones_candidates(house, town):
