@@ -243,14 +243,20 @@ def import_ticks(*, history: str, file: Path) -> None:
 @click.option(
     "--inbox", type=click.Path(path_type=Path, dir_okay=False), help="The inbox, if it is not in the history."
 )
-def erase(*, history: str, user: int, inbox: Path | None) -> None:
+@click.option(
+    "--also-numbers",
+    is_flag=True,
+    help="Also erase deliveries without a user_id that contain USER as any other number, such as an age.",
+)
+def erase(*, history: str, user: int, inbox: Path | None, also_numbers: bool) -> None:
     """Erase one person from the history and everything beside it.
 
     Nothing about USER remains in any file of the history, its webhook inbox, unsent notifications, or the page that
     exposurekit open wrote.
 
-    A delivery without a user_id is erased if it contains the id as a number, a value of 6 characters or more that the
-    history has of USER, or both the street with house number and the town of an address on a listing. Unregister USER at the service first: otherwise the next collect, or a running watch, loads
+    A delivery without a user_id is erased if it contains the id after a name such as user_id or id, a value of 6
+    characters or more that the history has of USER, or both the street with house number and the town of an address on a
+    listing. Unregister USER at the service first: otherwise the next collect, or a running watch, loads
     them again.
 
     Example: exposurekit history erase 12
@@ -261,7 +267,7 @@ def erase(*, history: str, user: int, inbox: Path | None) -> None:
         values = opened.personal_values(user) if is_there else set()
         addresses = opened.personal_addresses(user) if is_there else set()
         # The inbox first: if that fails and is repeated, the history still has the values to search for.
-        inbox_summary = _erase_inbox(inbox_file, user, values, addresses)
+        inbox_summary = _erase_inbox(inbox_file, user, values, addresses, also_numbers=also_numbers)
         rows = opened.erase(user) if is_there else 0
     if rows:
         click.echo(f"Erased {pluralize(rows, 'row')} from the history {plain(history)}.")
@@ -408,7 +414,9 @@ def _erase_notifications(history: str, user: int) -> int:
         return outbox.erase(user)
 
 
-def _erase_inbox(inbox: Path | None, user: int, values: set[str], addresses: set[tuple[str, str]]) -> str:
+def _erase_inbox(
+    inbox: Path | None, user: int, values: set[str], addresses: set[tuple[str, str]], *, also_numbers: bool
+) -> str:
     """Erase the messages about a user; return a summary."""
     if inbox is None:
         return "No inbox was searched: the history has none. Name one elsewhere with --inbox."
@@ -416,12 +424,19 @@ def _erase_inbox(inbox: Path | None, user: int, values: set[str], addresses: set
     from exposurekit.monitor.webhooks.store import InboxStore
 
     with closing(InboxStore(inbox)) as store:
-        erased = store.erase(user, values, addresses)
+        erased = store.erase(user, values, addresses, also_numbers=also_numbers)
     where, searched = plain(str(inbox)), len(searchable_values(values))
     deliveries = pluralize(erased.total, "delivery", "deliveries")
     summary = f"Erased {deliveries} about them from the inbox {where}, {erased.quarantined:,} of them from its quarantine."
     if erased.by_value:
         summary += f" {erased.by_value:,} of them had no user id, but contained a name, address or reference of this person."
+    if erased.unclear:
+        others = pluralize(
+            erased.unclear, "delivery without a user id has", "deliveries without a user id have"
+        )
+        summary += (
+            f" {others} the number {user} elsewhere, such as an age, and stayed: --also-numbers erases them."
+        )
     streets = (
         f", and {pluralize(len(addresses), 'street with its town', 'streets with their towns')}"
         if addresses

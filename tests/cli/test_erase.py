@@ -2,6 +2,7 @@
 
 import json
 import re
+from contextlib import closing
 from datetime import UTC, datetime
 
 import pyarrow.parquet as pq
@@ -208,6 +209,18 @@ def test_a_delivery_with_only_their_address_is_erased(tmp_path):
     assert "listings, and 1 street with its town.\n" in erase(tmp_path).stdout
     assert [inbox.body(one.number) for one in inbox.quarantined()] == [town]
     inbox.close()
+
+
+def test_deliveries_with_the_number_alone_stay_unless_asked_for(tmp_path):
+    with_age = b'{"text": "Somebody, age 7"'
+    (tmp_path / "history").mkdir()
+    with closing(InboxStore(tmp_path / "history" / "inbox.db")) as inbox:
+        inbox.put("msg_1", with_age)
+    summary = erase(tmp_path).stdout
+    assert "1 delivery without a user id has the number 7 elsewhere" in summary
+    with closing(InboxStore(tmp_path / "history" / "inbox.db")) as inbox:
+        assert inbox.body(1) == with_age
+    assert "Erased 1 delivery about them" in erase(tmp_path, "--also-numbers").stdout
 
 
 def test_erase_reports_an_inbox_that_is_not_searched(tmp_path):

@@ -20,6 +20,12 @@ from exposurekit.text.us_addresses import address_words
 # The shortest personal value that identifies a user in a message without a user_id. A shorter one, such as a first
 # name or the title "a", occurs in other users' messages too, which would be erased with it.
 VALUE_MIN = 6
+# The digits of the shortest id that identifies a user wherever it stands: a shorter number may be an age or a count.
+ID_DIGITS_MIN = 7
+_AFTER_ID = (
+    r"""(?:(?:\busers?|(?<![^\W_])ids?)["'\\]{0,2}(?:\s[^<>]{0,80}>|[\s:=#>"'\\\[(/])[\s:=#>"'\\\[(/]{0,8}"""
+    r"""|id["'\\]{0,2}\s{0,9}[:=]\s{0,9}["'\\]{0,2})"""
+)
 
 _ESCAPED = re.compile(r'\\(?:u([0-9a-fA-F]{4})|(["\\/bfnrt]))')
 _SHORT_ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
@@ -58,25 +64,31 @@ def parse_user_id(body: bytes) -> int | None:
 
 def mentions(
     body: bytes, user_id: int, values: Sequence[str], addresses: Collection[tuple[str, str]] = ()
-) -> Literal["id", "value"] | None:
-    """Whether a message is about a user, by its id, or by a value or address; None: it is not.
+) -> Literal["id", "value", "number"] | None:
+    """Whether a message is about a user, by its id, or by a value or address, or may be, by a number; None: it is not.
 
     A message with a user_id is about that user alone. Any other message is about the user if its bytes contain the id
-    as a separate number, or one of the values in upper or lower case: plain, JSON-escaped, percent-encoded or with XML
-    references, in UTF-8, UTF-16 or Latin-1. Values shorter than `VALUE_MIN` are ignored: see `searchable_values`. It also
-    is if it contains both the street and the town of an address, as `street_and_town` returns them, as whole words.
+    after a key such as ``user_id``, ``id`` or ``user``, or one of the values in upper or lower case: plain, JSON-escaped,
+    percent-encoded or with XML references, in UTF-8, UTF-16 or Latin-1. Values shorter than `VALUE_MIN` are ignored: see
+    `searchable_values`. An id of `ID_DIGITS_MIN` digits counts as a separate number anywhere; a shorter one may be an age.
+    It also is if it contains both the street and the town of an address, as `street_and_town` returns them, as whole words.
     """
     message_user_id = parse_user_id(body)
     if message_user_id is not None:
         return "id" if message_user_id == user_id else None
     number = re.compile(rf"(?<!\d){user_id}(?!\d)", re.ASCII)
+    is_long = len(str(user_id)) >= ID_DIGITS_MIN
+    after_id = number if is_long else re.compile(rf"{_AFTER_ID}{user_id}(?!\d)", re.ASCII)
     search_values = searchable_values(values)
-    by_value = False
+    by_value = by_number = False
     for text in map(str.casefold, _texts(body)):
-        if number.search(text):
+        if after_id.search(text):
             return "id"
+        by_number = by_number or number.search(text) is not None
         by_value = by_value or any(value in text for value in search_values) or _has_address(text, addresses)
-    return "value" if by_value else None
+    if by_value:
+        return "value"
+    return "number" if by_number else None
 
 
 def _has_address(text: str, addresses: Collection[tuple[str, str]]) -> bool:

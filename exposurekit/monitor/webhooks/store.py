@@ -98,6 +98,7 @@ class ErasedMessages:
     total: int
     by_value: int  # those without a user_id, which contain one of the values
     quarantined: int = 0
+    unclear: int = 0  # left there: those without a user_id, which contain the id's digits as another number
 
 
 class InboxStore:
@@ -236,13 +237,18 @@ class InboxStore:
         return InboxCounts(waiting, quarantined, processed)
 
     def erase(
-        self, user_id: int, values: Iterable[str] = (), addresses: Collection[tuple[str, str]] = ()
+        self,
+        user_id: int,
+        values: Iterable[str] = (),
+        addresses: Collection[tuple[str, str]] = (),
+        *,
+        also_numbers: bool = False,
     ) -> ErasedMessages:
         """Delete every message about a user, quarantined ones too; no byte of them remains in the file or its log.
 
-        Messages with this `user_id` are deleted. A message without a user_id is deleted if it contains the id as a
-        number, one of the user's personal values of 6 characters or more, or the street and the town of one of their
-        addresses: see `parsing.mentions`.
+        Messages with this `user_id` are deleted. A message without a user_id is deleted if it contains the id, one of the
+        user's personal values of 6 characters or more, or the street and the town of one of their addresses: see
+        `parsing.mentions`. With `also_numbers`, so is one that contains the id's digits as another number, such as an age.
         """
         find = partial(
             self._find_mentions,
@@ -252,13 +258,16 @@ class InboxStore:
         with self._database.writing() as connection:
             newer, _ = find(last_read)  # arrived since the first search
             matches |= newer
+            unclear = 0 if also_numbers else sum(by == "number" for by in matches.values())
+            matches = {number: by for number, by in matches.items() if also_numbers or by != "number"}
             quarantined = connection.execute(
                 "SELECT number FROM messages WHERE body IS NOT NULL AND reason IS NOT NULL"
             ).fetchall()
             connection.executemany("DELETE FROM messages WHERE number = ?", [(number,) for number in matches])
         self._database.scrub()
         by_value = sum(by == "value" for by in matches.values())
-        return ErasedMessages(len(matches), by_value, sum(number in matches for [number] in quarantined))
+        quarantined_count = sum(number in matches for [number] in quarantined)
+        return ErasedMessages(len(matches), by_value, quarantined_count, unclear)
 
     def close(self) -> None:
         """Close the file; the next use opens it again."""

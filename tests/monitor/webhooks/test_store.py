@@ -264,6 +264,36 @@ def test_street_and_town_together_identify_a_person(inbox, text, is_about):
     assert inbox.erase(7, addresses={ADDRESS}) == ErasedMessages(int(is_about), int(is_about))
 
 
+NUMBERS = {
+    "an age": b'{"events": ["new_alerts"], "new_alerts": [{"text": "Seekfolk lists Ann Lee, age 12"}]}',
+    "a count": b'{"count": 12, "paid',
+    "a status": b"<status>12</status>",
+    "a price": b"they paid 12 dollars",
+}
+IDS = {
+    "a URL": b"GET /users/12/records",
+    "a form": b"x=1&user_id=12&y=2",
+    "a log": b"user 12: no events",
+    "camel case": b'{"userId": "12"',
+    "escaped twice": rb'"{\"id\": 12}"',
+    "an attribute": b'<user id="12">',
+    "one of several": b'{"user_ids": [12',
+}
+
+
+def test_a_short_number_is_an_id_only_after_its_name(inbox):
+    """Ages and counts coincide with small ids all the time."""
+    inbox.put_all([(f"msg_{number}", body) for number, body in enumerate([*NUMBERS.values(), *IDS.values()])])
+    assert inbox.erase(12) == ErasedMessages(len(IDS), 0, unclear=len(NUMBERS))
+    assert numbers(inbox) == [1, 2, 3, 4]
+    assert inbox.erase(12, also_numbers=True) == ErasedMessages(len(NUMBERS), 0)
+
+
+def test_a_long_number_is_an_id_anywhere(inbox):
+    inbox.put("msg_1", b"case 1200345, closed")
+    assert inbox.erase(1_200_345) == ErasedMessages(1, 0)
+
+
 def test_values_of_few_characters_identify_no_one(inbox):
     inbox.put_all([("msg_1", b"a page, Fernon"), ("msg_2", b"user=12, Fernon"), ("msg_3", b"Fernon X")])
     assert inbox.erase(12, ["a", " Ferno ", "Fernon x"]) == ErasedMessages(2, 1)
