@@ -252,7 +252,7 @@ def erase(*, history: str, user: int, inbox: Path | None, also_numbers: bool) ->
     """Erase one person from the history and everything beside it.
 
     Nothing about USER remains in any file of the history, its webhook inbox, unsent notifications, or the page that
-    exposurekit open wrote.
+    exposurekit open wrote. Confidential reports that wait to be sent are no longer attached; delete their files yourself.
 
     A delivery without a user_id is erased if it contains the id after a name such as user_id or id, a value of 6
     characters or more that the history has of USER, or both the street with house number and the town of an address on a
@@ -274,8 +274,12 @@ def erase(*, history: str, user: int, inbox: Path | None, also_numbers: bool) ->
     else:
         click.echo(f"The history {plain(history)} has no data about user {user}.")
     click.echo(inbox_summary)
-    if erased := _erase_notifications(history, user):
+    erased, detached = _erase_notifications(history, user)
+    if erased:
         click.echo(f"Erased {pluralize(erased, 'unsent notification')} about them.")
+    if detached:
+        notifications = pluralize(detached, "unsent notification")
+        click.echo(f"Removed the confidential report, which may name them, from {notifications}.")
     if browser.remove_page():
         click.echo("Removed the page that exposurekit open wrote to your cache.")
     if rows:
@@ -403,15 +407,17 @@ def _find_inbox(history: str, inbox: Path | None) -> Path | None:
     return default if default is not None and default.is_file() else None
 
 
-def _erase_notifications(history: str, user: int) -> int:
+def _erase_notifications(history: str, user: int) -> tuple[int, int]:
+    """Erase notifications about a user; return how many, and how many others lose their confidential report."""
     from exposurekit.monitor.notifications.outbox import NotificationOutbox, outbox_file
 
     directory = local_option(history)
     file = None if directory is None else outbox_file(directory)
     if file is None or not file.is_file():
-        return 0
+        return 0, 0
     with closing(NotificationOutbox(file)) as outbox:
-        return outbox.erase(user)
+        detached = outbox.detach_confidential_reports()
+        return outbox.erase(user), detached
 
 
 def _erase_inbox(

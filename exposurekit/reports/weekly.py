@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 from exposurekit.errors import ConfigurationError, DiskFull, EmptyHistory, NotFound, safe_reason
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
-from exposurekit.monitor.notifications.outbox import Notification, NotificationOutbox
+from exposurekit.monitor.notifications.outbox import CONFIDENTIAL_SUFFIX, Notification, NotificationOutbox
 from exposurekit.monitor.notifications.rules import ReportRule, Rules
 from exposurekit.reports import Report, html, report
 from exposurekit.system.atomic_files import NO_SPACE
@@ -110,7 +110,7 @@ class WeeklyReports:
 
     def _file_name(self, rule: ReportRule, due: datetime) -> str:
         day = due.astimezone(ZoneInfo(self.rules.time_zone)).date()
-        return f"exposure-{day}{'-confidential' if rule.personal else ''}.html"
+        return f"exposure-{day}{CONFIDENTIAL_SUFFIX if rule.personal else '.html'}"
 
     def _announce_failure(self, rule: ReportRule, due: datetime, error: Exception) -> None:
         reason = safe_reason(error)

@@ -140,9 +140,15 @@ def test_unsent_notifications_about_them_are_erased(history_and_texts, tmp_path)
     notices = NotificationOutbox(directory / FILE)
     waiting = ("user 7 at Seekfolk, Zinnia Quillon", "user 71 at Seekfolk, Bram")
     notices.put([Notification("me", line[:8], "new listings", line, at) for line in waiting])
+    files = ("/reports/exposure-2026-03-02-confidential.html", "/reports/exposure-2026-03-02.html")
+    notices.put([Notification("me", file, "weekly report", "", at, file) for file in files])
     notices.close()
     run = erase(tmp_path)
     assert "Erased 1 unsent notification about them.\n" in run.stdout
+    assert "Removed the confidential report, which may name them, from 1 unsent notification.\n" in run.stdout
+    with closing(NotificationOutbox(directory / FILE)) as left:
+        [unsent] = left.due(at).values()
+    assert [one.attachment for _, one in unsent[1:]] == [None, files[1]]
     assert present_in(directory, {"Zinnia Quillon", "Bram"}) == {"Bram"}
 
 

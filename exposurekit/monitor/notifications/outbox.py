@@ -48,6 +48,7 @@ OUTBOX_SCHEMA = Schema(
 )
 FILE = "notifications.db"  # beside the watch's status file
 _OLD_FILE = "notices.db"
+CONFIDENTIAL_SUFFIX = "-confidential.html"  # of the file of a report with personal data
 BUSY_S = 10.0
 RETRY_DELAY_FIRST, RETRY_DELAY_MAX = timedelta(seconds=30), timedelta(minutes=15)
 # A digest and quiet hours delay a notification by two days at most; a longer delay means that the clock went back.
@@ -158,6 +159,14 @@ class NotificationOutbox:
             ).rowcount
         self._database.scrub()
         return erased
+
+    def detach_confidential_reports(self) -> int:
+        """Send the unsent confidential reports without their files, which name people; return the number of notifications."""
+        with self._database.writing() as connection:
+            return connection.execute(
+                "UPDATE notifications SET attachment = NULL WHERE attachment LIKE ?",
+                (f"%{CONFIDENTIAL_SUFFIX}",),
+            ).rowcount
 
     def has(self, target: str, trigger_key: str) -> bool:
         """Return whether an address has, or will get, the notification of a trigger."""
