@@ -401,6 +401,7 @@ def test_an_outbox_of_an_earlier_version_takes_files(tmp_path):
         outbox.put([])
         with outbox._database.writing() as connection:
             connection.execute("ALTER TABLE notifications DROP COLUMN attachment")
+            connection.execute("ALTER TABLE notifications DROP COLUMN urgent")
             connection.execute("PRAGMA user_version = 1")
     with closing(NotificationOutbox(tmp_path / "notifications.db")) as outbox:
         one = weekly.Notification("me", "key", "weekly report", "line", DAWN, "file.html")

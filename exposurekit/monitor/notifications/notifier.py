@@ -35,7 +35,6 @@ STOP_TIMEOUT_S = 120.0  # wait for a message that is being sent: the next watch 
 TITLES_MAX = 3  # in the title of a message; the others are in its text
 LINES_MAX = 30  # of one title in a message; the rest is counted
 RECOVERED = "collections succeed again"
-_RECOVERED_OF = {"collection_failed": RECOVERED}
 _PROTOCOLS = ("protocols", "secure_protocols")  # of an Apprise plugin
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,19}")  # of an address; anything else may be a secret
 _log = logging.getLogger("exposurekit.monitor")
@@ -76,8 +75,15 @@ class Notifier:
         at, count = self.clock(), f"{failures:,} " if failures else ""
         line = f"after {count}failed collection{'' if failures == 1 else 's'}"
         notifications = [
-            Notification(target, f"{failure.key} over", RECOVERED, line, self.rules.due_at(rule, at))
-            for rule in self.rules.notifications
+            Notification(
+                target,
+                f"{failure.key} over",
+                RECOVERED,
+                line,
+                self.rules.due_at(rule, at),
+                urgent=rule.urgent,
+            )
+            for rule in sorted(self.rules.notifications, key=lambda rule: not rule.urgent)
             for failure in evaluate_failure(rule, rule.times, since, "")
             for target in rule.send
             if self.outbox.has(target, failure.key)
@@ -91,12 +97,12 @@ class Notifier:
         at = self.clock()
         until_quiet_end = self.rules.after_quiet(at)
         reasons: Counter[str] = Counter()
-        for target, title, due_at, retry_at in self.outbox.unsent():
+        for target, is_urgent, due_at, retry_at in self.outbox.unsent():
             if retry_at is not None:
                 reasons[f"{target} could not be reached; next attempt at {self._wall(retry_at)}"] += 1
             elif due_at > at:
                 reasons[f"digest at {self._wall(due_at)}"] += 1
-            elif until_quiet_end > at and not self._is_urgent_title(target, title):
+            elif until_quiet_end > at and not is_urgent:
                 reasons[f"quiet hours until {self._wall(until_quiet_end)}"] += 1
             else:
                 reasons["due now"] += 1
@@ -115,7 +121,7 @@ class Notifier:
         sent, at = 0, self.clock()
         for target, due in self.outbox.due(at).items():
             is_quiet = self.rules.after_quiet(at) > at
-            ready = [(number, one) for number, one in due if not is_quiet or self._is_urgent(one)]
+            ready = [(number, one) for number, one in due if not is_quiet or one.urgent]
             if not ready:
                 continue
             if failure := self._deliver(target, [one for _, one in ready]):
@@ -155,14 +161,15 @@ class Notifier:
     def _notifications(
         self, triggers: Callable[[Rule], Sequence[Trigger]], at: datetime
     ) -> list[Notification]:
-        """Create one notification per address and trigger: the earliest of all rules, and personal if any rule is."""
+        """Create one notification per address and trigger: the earliest of all rules, and personal or urgent if any rule is."""
         unique: dict[tuple[str, str], Notification] = {}
         for rule in sorted(self.rules.notifications, key=lambda rule: not rule.personal):
             for notification in self._of_rule(rule, triggers(rule), at):
                 key = (notification.target, notification.trigger_key)
                 first = unique.setdefault(key, notification)
-                if notification.due_at < first.due_at:
-                    unique[key] = replace(notification, line=first.line)
+                earliest = notification if notification.due_at < first.due_at else first
+                is_urgent = first.urgent or notification.urgent
+                unique[key] = replace(earliest, line=first.line, urgent=is_urgent)
         return [*unique.values()]
 
     def _of_rule(self, rule: Rule, triggers: Sequence[Trigger], at: datetime) -> Iterator[Notification]:
@@ -170,16 +177,7 @@ class Notifier:
         for trigger in triggers:
             line = trigger.personal_summary if rule.personal else trigger.summary
             for target in rule.send:
-                yield Notification(target, trigger.key, rule.title, line, due_at)
-
-    def _is_urgent(self, notification: Notification) -> bool:
-        return self._is_urgent_title(notification.target, notification.title)
-
-    def _is_urgent_title(self, target: str, title: str) -> bool:
-        return any(
-            rule.urgent and target in rule.send and title in (rule.title, _RECOVERED_OF.get(rule.when))
-            for rule in self.rules.notifications
-        )
+                yield Notification(target, trigger.key, rule.title, line, due_at, urgent=rule.urgent)
 
     def _deliver(self, target: str, notifications: Sequence[Notification]) -> str:
         if target not in self.rules.send_to:  # removed from the rules since: drop them

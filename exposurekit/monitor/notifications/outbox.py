@@ -22,6 +22,7 @@ OUTBOX_SCHEMA = Schema(
             line TEXT,
             due_at INTEGER NOT NULL,   -- microseconds since 1970, UTC
             attachment TEXT,           -- the path or address of a file to send with it
+            urgent INTEGER NOT NULL DEFAULT 0,  -- 1: it is also sent in quiet hours
             UNIQUE (target, trigger_key)
         )""",
         "CREATE INDEX notifications_unsent ON notifications (target, due_at) WHERE title IS NOT NULL",
@@ -44,6 +45,7 @@ OUTBOX_SCHEMA = Schema(
             "ALTER TABLE target_failures RENAME COLUMN again_at TO retry_at",
         ),
         ("ALTER TABLE notifications ADD COLUMN attachment TEXT",),
+        ("ALTER TABLE notifications ADD COLUMN urgent INTEGER NOT NULL DEFAULT 0",),
     ),
 )
 FILE = "notifications.db"  # beside the watch's status file
@@ -65,6 +67,7 @@ class Notification:
     line: str = field(repr=False)  # where, or to whom
     due_at: datetime
     attachment: str | None = field(default=None, repr=False)  # the path or address of a file to send with it
+    urgent: bool = False  # it is also sent in quiet hours
 
 
 class NotificationOutbox:
@@ -87,12 +90,12 @@ class NotificationOutbox:
         with self._database.writing() as connection:
             before = connection.total_changes
             connection.executemany(
-                "INSERT INTO notifications (target, trigger_key, title, line, due_at, attachment) "
-                "VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (target, trigger_key) DO NOTHING",
+                "INSERT INTO notifications (target, trigger_key, title, line, due_at, attachment, urgent) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (target, trigger_key) DO NOTHING",
                 [
                     (
                         *(one.target, one.trigger_key, one.title, one.line),
-                        *(to_microseconds(one.due_at), one.attachment),
+                        *(to_microseconds(one.due_at), one.attachment, one.urgent),
                     )
                     for one in notifications
                 ],
@@ -111,7 +114,7 @@ class NotificationOutbox:
         """
         with self._database.reading() as connection:
             rows = connection.execute(
-                "SELECT number, notifications.target, trigger_key, title, line, due_at, attachment "
+                "SELECT number, notifications.target, trigger_key, title, line, due_at, attachment, urgent "
                 "FROM notifications "
                 "LEFT JOIN target_failures ON target_failures.target = notifications.target "
                 "WHERE title IS NOT NULL AND due_at NOT BETWEEN ?1 + 1 AND ?2 "
@@ -119,10 +122,10 @@ class NotificationOutbox:
                 (to_microseconds(at), to_microseconds(at + DELAY_MAX), to_microseconds(at + RETRY_DELAY_MAX)),
             ).fetchall()
         by_target: dict[str, list[tuple[int, Notification]]] = {}
-        for number, target, trigger_key, title, line, due_at, attachment in rows:
+        for number, target, trigger_key, title, line, due_at, attachment, urgent in rows:
             due = from_microseconds(due_at)
             by_target.setdefault(target, []).append(
-                (number, Notification(target, trigger_key, title, line, due, attachment))
+                (number, Notification(target, trigger_key, title, line, due, attachment, bool(urgent)))
             )
         return by_target
 
@@ -182,17 +185,17 @@ class NotificationOutbox:
             row = connection.execute("SELECT count(*) FROM notifications WHERE title IS NOT NULL").fetchone()
         return int(row[0])
 
-    def unsent(self) -> list[tuple[str, str, datetime, datetime | None]]:
-        """List the unsent notifications: target, title, when it is due, and when a target that failed is tried again."""
+    def unsent(self) -> list[tuple[str, bool, datetime, datetime | None]]:
+        """List the unsent notifications: target, if urgent, when it is due, and when a target that failed is tried again."""
         with self._database.reading() as connection:
             rows = connection.execute(
-                "SELECT notifications.target, title, due_at, retry_at FROM notifications "
+                "SELECT notifications.target, urgent, due_at, retry_at FROM notifications "
                 "LEFT JOIN target_failures ON target_failures.target = notifications.target "
                 "WHERE title IS NOT NULL ORDER BY number"
             ).fetchall()
         return [
-            (target, title, from_microseconds(due_at), retry_at and from_microseconds(retry_at))
-            for target, title, due_at, retry_at in rows
+            (target, bool(urgent), from_microseconds(due_at), retry_at and from_microseconds(retry_at))
+            for target, urgent, due_at, retry_at in rows
         ]
 
     def close(self) -> None:

@@ -357,6 +357,26 @@ def test_only_urgent_notifications_are_sent_in_quiet_hours(story, mail, hook):
     assert (len(mail.mails), len(hook.messages)) == (1, 1)
 
 
+def test_an_urgent_rule_makes_no_other_rule_urgent(story, mail):
+    scene = story(
+        "when: new, sites: [Peepfinder], send: me, urgent: true",
+        "when: new, send: me",
+        options='quiet_hours: {from: "19:00", until: "06:00"}',
+    )
+    scene.collect()
+    scene.add(1, 18, "Doorbell")
+    scene.collect()  # at 20:00
+    assert scene.notifier.send() == 0
+    scene.add(1, 19, "Peepfinder")
+    scene.collect()
+    assert scene.notifier.send() == 1
+    assert "Peepfinder" in mail.mails[0][1]
+    assert "Doorbell" not in mail.mails[0][1]
+    scene.clock.advance(10 * HOUR)
+    assert scene.notifier.send() == 1
+    assert "Doorbell" in mail.mails[1][1]
+
+
 def test_unsent_notifications_say_why_they_wait(story, hook):
     quiet = 'quiet_hours: {from: "19:00", until: "06:00"}\n'
     scene = story(
@@ -452,7 +472,9 @@ def test_an_older_outbox_is_upgraded_with_its_data(tmp_path):
     outbox, epoch = NotificationOutbox(file), datetime(1970, 1, 1, tzinfo=UTC)
     at = epoch + MINUTE
     assert outbox.evaluated_until() == at
-    assert outbox.put([Notification("me", key, "new listings", "Seekfolk", at) for key in "abc"]) == 1
+    new = [Notification("me", key, "new listings", "Seekfolk", at, urgent=True) for key in "abc"]
+    assert outbox.put(new) == 1
+    assert [one.urgent for _, one in outbox.due(at)["me"]] == [False, True]
     assert outbox.due(at)["me"][0][0] == 2
     assert outbox.waiting() == 3
     assert "chat" not in outbox.due(at)  # its retry is due a minute later
