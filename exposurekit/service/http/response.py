@@ -15,6 +15,7 @@ from exposurekit.errors import ExposureError
 Reason = Literal["time-out", "unreachable", "too large", "too many redirects", "unreadable"]
 
 _GZIP = 16 + zlib.MAX_WBITS
+_MEMBERS_MAX = 1_000  # of one body: each copies what follows it
 _CHARSET = re.compile(r"""charset\s*=\s*["']?([\w.:-]{1,40})""", re.IGNORECASE)
 _META_CHARSET = re.compile(r"""<meta[^>]{0,200}?charset\s*=\s*["']?([\w.:-]{1,40})""", re.IGNORECASE)
 _SNIFFED_BYTES = 1024  # as in browsers
@@ -90,6 +91,7 @@ class BodyDecoder:
         if encoding not in {"identity", "gzip", "x-gzip"}:
             raise FetchError("unreadable")  # the request accepts no other
         self._gzip = None if encoding == "identity" else zlib.decompressobj(_GZIP)
+        self._members = 1
         self._bytes_max, self._received_size, self._decoded_size = bytes_max, 0, 0
         self._pieces: list[bytes] = []
 
@@ -104,19 +106,31 @@ class BodyDecoder:
 
     def finish(self) -> bytes:
         """Return the whole body."""
-        if self._gzip and self._received_size and (not self._gzip.eof or self._gzip.unused_data):
+        if self._gzip and self._received_size and not self._gzip.eof:
             raise FetchError("unreadable")
         return b"".join(self._pieces)
 
     def _decompressed(self, piece: bytes) -> bytes:
         if self._gzip is None:
             return piece
-        try:
-            # At most one byte beyond the limit, however far the data would expand.
-            return self._gzip.decompress(piece, self._bytes_max - self._decoded_size + 1)
-        except zlib.error:
-            pass
-        raise FetchError("unreadable")
+        parts, size, rest = [], self._decoded_size, piece
+        while rest and size <= self._bytes_max:
+            if self._gzip.eof:  # RFC 1952: another member may follow; zeros are padding
+                rest = rest.lstrip(b"\0")
+                if not rest:
+                    break
+                self._members += 1
+                self._gzip = zlib.decompressobj(_GZIP)
+            try:
+                # At most one byte beyond the limit, however far the data would expand.
+                parts.append(self._gzip.decompress(rest, self._bytes_max - size + 1))
+            except zlib.error:
+                raise FetchError("unreadable") from None
+            if self._members > _MEMBERS_MAX:
+                raise FetchError("unreadable")
+            size += len(parts[-1])
+            rest = self._gzip.unused_data
+        return b"".join(parts)
 
 
 def _codec_within(body: bytes) -> str | None:

@@ -536,6 +536,21 @@ def test_a_gzip_body_is_decompressed(name, size):
     assert fetched(lambda _: answer)[0].body == body
 
 
+@pytest.mark.parametrize("padding", [0, 3, 70_000])
+@pytest.mark.parametrize("size", [5, 70_000])
+def test_the_members_of_a_gzip_body_are_one_text(size, padding):
+    """RFC 1952, 2.2; zeros behind them are padding, as gzip reads them."""
+    body = b"".join(gzip.compress(letter * size) for letter in (b"a", b"b", b""))
+    answer = whole(headers=[("Content-Encoding", "gzip")], body=body + bytes(padding))
+    assert fetched(lambda _: answer)[0].body == b"a" * size + b"b" * size
+
+
+def test_the_members_of_a_gzip_body_share_one_limit():
+    members = gzip.compress(bytes(300_000)) * 4
+    answer = whole(headers=[("Content-Encoding", "gzip")], body=members)
+    assert failed(lambda _: answer, bytes_max=1_000_000) == "too large"
+
+
 def test_a_head_response_has_no_body_in_any_encoding():
     answer = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 50\r\n\r\n"
     assert fetched(lambda _: answer, method="HEAD")[0].body == b""
@@ -548,11 +563,13 @@ def test_a_head_response_has_no_body_in_any_encoding():
         ("gzip", gzip.compress(b"x" * 1000)[:-9]),
         ("gzip", gzip.compress(b"x")[:-8] + b"checksum"),
         ("gzip", gzip.compress(b"x") + b"more"),
+        ("gzip", gzip.compress(b"x") + gzip.compress(b"y" * 1000)[:-9]),
+        ("gzip", gzip.compress(b"") * 1_001),
         ("gzip, gzip", gzip.compress(gzip.compress(b"x"))),
         ("br", b"\x0b\x02\x80abc\x03"),
         ("deflate", zlib.compress(b"x")),
     ],
-    ids=["none", "cut", "checksum", "more", "twice", "brotli", "deflate"],
+    ids=["none", "cut", "checksum", "more", "a cut member", "many members", "twice", "brotli", "deflate"],
 )
 def test_an_unrequested_or_broken_encoding_is_unreadable(encoding, body):
     assert failed(lambda _: whole(headers=[("Content-Encoding", encoding)], body=body)) == "unreadable"
