@@ -8,7 +8,7 @@ Each change raises `NoSuchUser` if no user has the id.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -43,6 +43,7 @@ from exposurekit.service.storage.tables import (
 
 ACTIVATED, DEACTIVATED = "activated_service_on", "deactivated_service_on"
 PURPOSE = "scan and removal"
+EARLY_SCAN_DELAY = timedelta(hours=1)  # between scans, however often a user changes
 
 
 class NoSuchUser(ExposureError):
@@ -164,6 +165,22 @@ async def schedule_scan(session: Session, user_id: int) -> bool:
     return True
 
 
+async def schedule_early_scan(session: Session, user_id: int) -> bool:
+    """Schedule a scan after a change of what is searched for: now, or `EARLY_SCAN_DELAY` after the last one.
+
+    spec does not say: whether an update starts a scan. Return whether one is scheduled: the user may be scanned.
+    """
+    if not await may_scan(session, user_id):
+        return False
+    now, [row] = session.clock.now(), await session.all(_SCAN_TIMES, {"user_id": user_id})
+    due_at = now
+    if row.scanned_at is not None:  # by a clock that may have been ahead
+        due_at = max(now, min(row.scanned_at, now) + EARLY_SCAN_DELAY)
+    scan = {"due_at": min(due_at, row.due_at or due_at), "is_scanning": True}
+    await session.run(update(users).filter_by(id=user_id).values(**scan))
+    return True
+
+
 async def purge(session: Session, user_id: int) -> None:
     """Erase a user from every table."""
     await lock_user(session, user_id)
@@ -207,6 +224,7 @@ def _in_force(user_id: ColumnElement[int]) -> Select[int]:
     )
 
 
+_SCAN_TIMES = select(users.c.scanned_at, users.c.due_at).where(users.c.id == bindparam("user_id"))
 _GRANT = _in_force(bindparam("user_id")).with_only_columns(consents.c.granted_at, consents.c.granted_by)
 _LAST_EVENT, _IN_FORCE = _last_event(bindparam("user_id")), _in_force(bindparam("user_id"))
 _is_active = _last_event(users.c.id).scalar_subquery() == ACTIVATED

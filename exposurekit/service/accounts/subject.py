@@ -107,6 +107,8 @@ class Subject:
 
 
 USER_FIELDS = frozenset(Subject(names=()).values())  # what a site may ask for
+# What searches are made of. Sites search by a name and a place, and hardly by anything else.
+SEARCH_FIELDS = frozenset({"first_name", "last_name", "address1", "city", "state", "zip"})
 
 
 def changed_fields(before: Subject, after: Subject) -> frozenset[str]:

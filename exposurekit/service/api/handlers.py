@@ -2,14 +2,15 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from starlette.requests import ClientDisconnect
 
 from exposurekit.contract import codec, operations
-from exposurekit.service.accounts import documents, users
+from exposurekit.service.accounts import consent, documents, users
 from exposurekit.service.accounts.documents import Account
+from exposurekit.service.accounts.subject import SEARCH_FIELDS
 from exposurekit.service.api import auth, parameters
 from exposurekit.service.api.auth import Principal
 from exposurekit.service.api.requests import ApiRequest
@@ -88,6 +89,8 @@ async def _update_user(call: _Call, principal: Principal, values: Mapping[str, A
         account, changed = await users.update(session, _account(principal), values)
         if changed:  # an opt-out that lacked data or was refused may be possible now
             await removals.reconsider(session, account.id, changed)
+        if not changed.isdisjoint(SEARCH_FIELDS) and await consent.schedule_early_scan(session, account.id):
+            account = replace(account, is_scanning=True)
         return {"user": await documents.show_changed(session, account)}
 
 

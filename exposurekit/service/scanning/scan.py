@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 from sqlalchemy import Table
 
 from exposurekit.service.accounts import consent, users
-from exposurekit.service.accounts.subject import Subject
+from exposurekit.service.accounts.subject import SEARCH_FIELDS, Subject, changed_fields
 from exposurekit.service.findings import evidence
 from exposurekit.service.mail.dkim_signature import ResolveTxt, system_txt
 from exposurekit.service.mail.settings import MailSettings
@@ -114,7 +114,11 @@ async def scan(context: ScanContext, lease: Lease) -> None:
         allowed = await consent.may_scan(session, user_id)
         due_at = next_scan_at(now, scanned=scanned) if allowed else None
         changes = {"scanned_at": now} if scanned else {}
-        await leases.complete(session, USERS, lease, due_at=due_at, is_scanning=False, **changes)
+        current = await users.get_subject(session, user_id) if scanned and allowed else None
+        # An update during the scan came too late for it.
+        is_outdated = bool(subject and current and changed_fields(subject, current) & SEARCH_FIELDS)
+        due_at = now + consent.EARLY_SCAN_DELAY if is_outdated else due_at
+        await leases.complete(session, USERS, lease, due_at=due_at, is_scanning=is_outdated, **changes)
 
 
 @dataclass(slots=True)

@@ -389,6 +389,56 @@ def test_a_person_is_scanned_every_week_and_not_before(house, town):
     assert len(house.records(juniper)) == len(house.alerts(juniper)) == 1
 
 
+MARRIED = Card("r2", "Juniper Otterwick")
+
+
+def test_a_changed_name_is_searched_for_at_most_hourly(house, town):
+    """Not in the specification, "Update user": whether an update starts a scan."""
+    house.has(definition())
+    town.opens("Seekfolk", Folk([HERS, MARRIED]))
+    juniper = house.scanned_juniper()
+
+    def is_scanning():
+        return house.get(juniper)["user"]["is_scanning"]
+
+    house.update(juniper, middle_name="Ann", emails=[{"address": "other@example.com"}])
+    house.advance(hours=2)
+    assert (is_scanning(), len(town.of("Seekfolk"))) == (False, 2)
+    assert house.update(juniper, last_name="Otterwick")["is_scanning"] is True
+    house.idle()
+    assert (is_scanning(), house.statuses(juniper).keys()) == (False, {"r1", "r2"})
+    requests = len(town.of("Seekfolk"))
+    house.update(juniper, aliases=[{"first_name": "June", "last_name": "Otterwick"}])
+    house.advance(minutes=59)
+    assert (is_scanning(), len(town.of("Seekfolk"))) == (True, requests)
+    house.advance(minutes=1)
+    assert "June" in {request.query["first"] for request in town.of("Seekfolk")[requests:]}
+    assert is_scanning() is False
+
+
+def test_a_name_that_changes_during_a_scan_is_searched_for(house, town):
+    house.has(definition())
+    site = town.opens("Seekfolk", Folk([HERS, MARRIED]))
+    gate = GatedAnswer(site.matching_cards)
+    site.search = gate
+    juniper = house.juniper()
+    work_while(house, gate, lambda: house.update(juniper, last_name="Otterwick"))
+    assert (house.get(juniper)["user"]["is_scanning"], house.statuses(juniper).keys()) == (True, {"r1"})
+    house.advance(hours=1)
+    assert house.statuses(juniper).keys() == {"r1", "r2"}
+    assert house.get(juniper)["user"]["is_scanning"] is False
+
+
+def test_a_change_without_consent_schedules_no_scan(house, town):
+    house.has(definition())
+    town.opens("Seekfolk", Folk([HERS]))
+    juniper = house.scanned_juniper()
+    apply(house, "withdrawn", juniper)
+    assert house.update(juniper, last_name="Otterwick")["is_scanning"] is False
+    house.advance(days=8)
+    assert len(town.of("Seekfolk")) == 2
+
+
 STOPS = {
     "deactivated": consent.deactivate,
     "withdrawn": lambda work, user_id: consent.withdraw(work, user_id, withdrawn_by="her"),
