@@ -297,6 +297,16 @@ class Rules(_RulesModel):
             raise ValueError(problem)
         return self
 
+    @model_validator(mode="after")
+    def _check_quiet_hours(self) -> Self:
+        quiet = self.quiet_hours
+        if quiet is not None and quiet.since is not None and quiet.since == quiet.until:
+            raise ValueError(
+                'quiet_hours: from and until are the same time. Write {from: "00:00", until: "23:59"} '
+                "for a quiet day: what is not urgent is then sent at 23:59"
+            )
+        return self
+
     @property
     def notifications(self) -> tuple[Rule, ...]:
         """The rules with a condition."""

@@ -1,6 +1,7 @@
 """Notification rules: valid files are read, and errors name a line and contain no address."""
 
 import os
+import re
 from datetime import UTC, datetime
 
 import pytest
@@ -83,6 +84,10 @@ def test_rules_are_read_and_show_no_address(rules):
         (TEXT.replace("when: relisted", "when: relist"), "; did you mean relisted?"),
         (TEXT.replace("times: 3", "often: 3"), "rule 5, often: unknown key"),
         (TEXT.replace("times: 3", "time: 3"), "rule 5, time: unknown key; did you mean times?"),
+        (
+            re.sub(r"quiet_hours: .*", 'quiet_hours: {from: "07:00", until: "07:00"}', TEXT),
+            "the rules: quiet_hours: from and until are the same time. Write {from:",
+        ),
         (TEXT.replace("until:", "untill:"), "quiet_hours, untill: unknown key; did you mean until?"),
         (TEXT.replace("digest_at:", "digest:"), "digest: unknown key; did you mean digest_at?"),
         (TEXT.replace("times: 3", "users: 3"), "collection_failed cannot be narrowed by users"),
