@@ -127,10 +127,10 @@ ENTRY_POINTS = {
         "service.sites.selectors",
     },
     "jmespath": {"service.scanning.extraction", "service.sites.selectors"},
-    "rapidfuzz": {"service.scanning.name_matching"},
-    "nicknames": {"service.scanning.name_matching"},
-    "nameparser": {"service.scanning.name_matching"},
-    "phonenumbers": {"service.scanning.contact_normalization"},
+    "rapidfuzz": {"service.matching.name_matching"},
+    "nicknames": {"service.matching.name_matching"},
+    "nameparser": {"service.matching.name_matching"},
+    "phonenumbers": {"service.matching.contact_normalization"},
     "alembic": {"service.storage.migrations"},
     "cachetools": {"service.scanning.politeness"},
     "prometheus_client": {"service.api.metrics"},
@@ -222,6 +222,7 @@ SERVICE_LAYERS = {
     "storage": 1,
     "accounts": 2,
     "http": 2,
+    "matching": 3,
     "webhooks": 3,
     "findings": 4,
     "sites": 5,
@@ -410,7 +411,15 @@ BANNED = {
     *("given", "shown", "seen", "look", "looks", "looking", "twin", "letter", "letters"),
     *("manners", "vigil", "standing", "keeping", "leaving", "door", "at_once"),
 }
-GEOGRAPHY = ("cli.sites", "service.accounts", "service.scanning", "sandbox", "text.us_addresses", "privacy")
+GEOGRAPHY = (
+    "cli.sites",
+    "service.accounts",
+    "service.matching",
+    "service.scanning",
+    "sandbox",
+    "text.us_addresses",
+    "privacy",
+)
 
 
 # A banned word may be part of these names.

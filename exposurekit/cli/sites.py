@@ -451,12 +451,13 @@ async def _link_problems(site: Any, fetcher: Any) -> tuple[str, ...]:
 
 async def _run_controls(file: Path, site: Any, fetcher: Any) -> SiteCheck:
     from exposurekit.service.accounts.subject import Place
-    from exposurekit.service.scanning import matching, site_scan
+    from exposurekit.service.matching import scoring
+    from exposurekit.service.scanning import site_scan
     from exposurekit.service.scanning.control_person import decoy_subject
 
     problems: list[str] = []
     result, listed = await site_scan.scan_control(site, fetcher), site.controls.listed
-    if result is not None and not any(matching.name_fits(listed.subject(), one) for one in result.listings):
+    if result is not None and not any(scoring.name_fits(listed.subject(), one) for one in result.listings):
         problems.append(_explain(result.inconclusive) or NOT_LISTED)
     place = Place(city=listed.city, state=listed.state) if listed else Place()
     decoy_result = await site_scan.scan_site(site, decoy_subject(place), fetcher)
@@ -470,7 +471,7 @@ async def _run_controls(file: Path, site: Any, fetcher: Any) -> SiteCheck:
 
 def _check_pages(file: Path, site: Any, pages: tuple[Path, ...]) -> SiteCheck:
     """Check saved pages of the control person; they say nothing of an invented one."""
-    from exposurekit.service.scanning import matching
+    from exposurekit.service.matching import scoring
 
     listed = site.controls.listed
     if listed is None:
@@ -480,7 +481,7 @@ def _check_pages(file: Path, site: Any, pages: tuple[Path, ...]) -> SiteCheck:
     except (ConfigurationError, InvalidArgument) as error:
         return SiteCheck(str(file), site.name, problems=(str(error),))
     listings = [listing for page in saved for listing in page.result.listings]
-    is_listed = any(matching.name_fits(listed.subject(), listing) for listing in listings)
+    is_listed = any(scoring.name_fits(listed.subject(), listing) for listing in listings)
     return SiteCheck(str(file), site.name, problems=() if is_listed else (NOT_LISTED,), has_run=True)
 
 

@@ -21,12 +21,12 @@ from exposurekit.service.accounts import users
 from exposurekit.service.accounts.subject import Name, Subject
 from exposurekit.service.audit import Action, append
 from exposurekit.service.findings import candidates
+from exposurekit.service.matching.name_matching import names_fit
 from exposurekit.service.models import Listing, Site
 from exposurekit.service.scanning import assisted_opt_outs, extraction, mending, saved_pages, search_queue
 from exposurekit.service.scanning.assisted_opt_outs import AssistedOptOut
 from exposurekit.service.scanning.extraction import LISTS, PageResult
 from exposurekit.service.scanning.listed_person import PEOPLE_MAX, ListedPerson
-from exposurekit.service.scanning.name_matching import names_fit
 from exposurekit.service.scanning.saved_pages import SavedPage, UnusablePage
 from exposurekit.service.scanning.search_queue import QueueEntry
 from exposurekit.service.sites import loader, statistics

@@ -18,8 +18,8 @@ from itertools import combinations
 from pathlib import Path
 
 from exposurekit.service.accounts.subject import Name
+from exposurekit.service.matching.name_matching import names_fit
 from exposurekit.service.scanning import listed_person, mending
-from exposurekit.service.scanning.name_matching import names_fit
 from exposurekit.service.sites import loader
 from exposurekit.text.words import words
 

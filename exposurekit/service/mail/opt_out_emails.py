@@ -14,6 +14,7 @@ from exposurekit.service.mail import opt_out_requests, smtp, wording
 from exposurekit.service.mail.opt_out_requests import MailRequest
 from exposurekit.service.mail.settings import MailSettings
 from exposurekit.service.mail.wording import Consent, Listing
+from exposurekit.service.matching.opt_out_subject import as_listed
 from exposurekit.service.sites.definition import Definition, EmailOptOut
 from exposurekit.service.storage.database import Session
 from exposurekit.service.storage.tables import records
@@ -38,7 +39,7 @@ async def message(
     text = wording.opt_out(
         email.template,
         _listing(site, record),
-        _person(site, subject),
+        _person(site, as_listed(subject, record)),
         Consent(granted_at=grant.granted_at, granted_by=grant.granted_by),
         answer_within_days=email.answer_days,
     )

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 
 from exposurekit.service.accounts.subject import Name
+from exposurekit.service.matching.name_matching import names_fit
 from exposurekit.service.scanning.extraction import LISTS, first_age
-from exposurekit.service.scanning.name_matching import names_fit
 from exposurekit.service.scanning.page_tree import PageTree
 from exposurekit.service.scanning.selector_candidates import (
     LABEL_COST,

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import urljoin
 
-from exposurekit.service.accounts.subject import Place, Subject
+from exposurekit.service.accounts.subject import Subject
+from exposurekit.service.matching.opt_out_subject import as_listed
 from exposurekit.service.scanning import html_text
 from exposurekit.service.scanning.politeness import (
     FETCH_FAILURES,
@@ -64,18 +65,8 @@ def form_values(
 ) -> dict[str, str]:
     """Return what to enter into the form's fields, by name."""
     listing = {name: record[name] or "" for name in LISTING_FIELDS}
-    values = subject.values(place=_matching_place(subject, record)) | listing | {REQUEST_EMAIL: request_email}
+    values = as_listed(subject, record).values() | listing | {REQUEST_EMAIL: request_email}
     return {name: template.format_map(values) for name, template in site.removal.fields.items()}
-
-
-def _matching_place(subject: Subject, record: Mapping[str, Any]) -> Place | None:
-    """The person's address that the listing shows: the site compares the form with it."""
-    locations = " ".join(record["locations"]).casefold()
-    by_street = [
-        place for place in subject.places if place.address1 and place.address1.casefold() in locations
-    ]
-    by_city = [place for place in subject.places if place.city and place.city.casefold() in locations]
-    return next(iter([*by_street, *by_city]), None)
 
 
 def _hidden_fields(html: str, url: str, action: str) -> dict[str, str]:

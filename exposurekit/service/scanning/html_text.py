@@ -11,7 +11,7 @@ import unicodedata
 from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser
 
 from exposurekit.service.accounts.subject import Name, Subject
-from exposurekit.service.scanning.contact_normalization import Phone, address_words, phone, street
+from exposurekit.service.matching.contact_normalization import Phone, address_words, phone, street
 from exposurekit.text.words import words
 
 MARKUP_MAX, TEXT_MAX, TITLE_MAX = 2_000_000, 500_000, 300  # characters

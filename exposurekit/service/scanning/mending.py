@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, Self
 
-from exposurekit.service.scanning import matching, saved_pages
+from exposurekit.service.matching import scoring
+from exposurekit.service.scanning import saved_pages
 from exposurekit.service.scanning.extraction import PageOutcome
 from exposurekit.service.scanning.field_selectors import Problem, personal_words
 from exposurekit.service.scanning.html_text import text_of
@@ -105,7 +106,7 @@ def control_failures(
         yield "a listing lacks a name or a reference_id"
     for person in people if listings else ():
         fits = [one for one, address in listings if person.agrees(one, site, address)]
-        verdicts = {matching.match(person.subject_on(on), one, on).verdict for one in fits}
+        verdicts = {scoring.match(person.subject_on(on), one, on).verdict for one in fits}
         if not fits:
             yield "no listing has the values of the listed person"
         elif verdicts <= {"other"}:

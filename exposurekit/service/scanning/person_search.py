@@ -8,7 +8,7 @@ from sqlalchemy import func, select
 
 from exposurekit.service.accounts import users
 from exposurekit.service.accounts.subject import Subject
-from exposurekit.service.scanning.name_matching import names_fit
+from exposurekit.service.matching.name_matching import names_fit
 from exposurekit.service.storage import tables
 from exposurekit.service.storage.database import Session
 from exposurekit.service.storage.encryption import DecryptionError

@@ -15,9 +15,9 @@ from exposurekit.service.accounts.subject import Subject
 from exposurekit.service.findings import candidates, evidence, findings, removals
 from exposurekit.service.findings.alerts import Event
 from exposurekit.service.findings.candidates import POSSIBLE, QUARANTINED, Assessment
+from exposurekit.service.matching import scoring
+from exposurekit.service.matching.scoring import Match
 from exposurekit.service.models import Listing, Page, Site
-from exposurekit.service.scanning import matching
-from exposurekit.service.scanning.matching import Match
 from exposurekit.service.scanning.schedule import next_verification_at
 from exposurekit.service.scanning.site_scan import SiteResult
 from exposurekit.service.sites import statistics
@@ -68,7 +68,7 @@ async def match_listings(subject: Subject, result: SiteResult, on: date) -> dict
     """Match the listings of a scan with a person, by reference; in a thread if it may take long."""
 
     def matches() -> dict[str, Match]:
-        return {listing.reference_id: matching.match(subject, listing, on) for listing in result.listings}
+        return {listing.reference_id: scoring.match(subject, listing, on) for listing in result.listings}
 
     is_quick = len(result.listings) * subject.size <= MATCHED_AT_ONCE
     return matches() if is_quick else await asyncio.to_thread(matches)

@@ -13,8 +13,9 @@ from typing import Any, Literal
 
 from exposurekit.service.accounts.subject import Place, Subject
 from exposurekit.service.http.client import Response
+from exposurekit.service.matching import scoring
 from exposurekit.service.models import Excerpt, Listing
-from exposurekit.service.scanning import extraction, matching
+from exposurekit.service.scanning import extraction
 from exposurekit.service.scanning.control_person import SharedControls
 from exposurekit.service.scanning.politeness import (
     FETCH_FAILURES,
@@ -121,7 +122,7 @@ async def _decoy_problem(
     site: Definition, decoy: Subject, queries: Sequence[Query], session: SiteSession
 ) -> str | None:
     result = await _search(site, queries, session)
-    if any(matching.name_fits(decoy, listing) for listing in result.listings[:CONTROL_LISTINGS]):
+    if any(scoring.name_fits(decoy, listing) for listing in result.listings[:CONTROL_LISTINGS]):
         return LISTS_ANYBODY
     return result.inconclusive
 
@@ -132,7 +133,7 @@ async def _lists_control(site: Definition, session: SiteSession) -> bool:
         return True
     control = site.controls.listed.subject()
     result = await _search(site, _queries(site, control), session)
-    return any(matching.name_fits(control, listing) for listing in result.listings)
+    return any(scoring.name_fits(control, listing) for listing in result.listings)
 
 
 async def _search(site: Definition, queries: Sequence[Query], session: SiteSession) -> SiteResult:

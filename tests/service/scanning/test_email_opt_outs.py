@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import update
 from support.mail import MAILBOX, message_states, request_states, unsigned
 from support.services import START
-from support.small_web import Card, Folk, a_house, definition
+from support.small_web import JUNIPER, Card, Folk, a_house, definition
 from support.smtp_server import an_smtp_server
 
 from exposurekit.errors import ConfigurationError
@@ -144,6 +144,21 @@ def test_a_message_says_who_asks_for_what_with_whose_consent(house, server, juni
     assert "names the operator" in text
     for value in ("12 Acorn Street", "95999", "6095550123", "juniper@example.com", "1983"):
         assert value not in text  # only what the definition requires
+
+
+def test_a_message_has_the_name_and_address_of_the_listing(open_house, settings, server, site):
+    site.cards[:] = [Card("r1", name="Juniper Otterwick", locations=("Mothgate, CT",))]
+    addresses = [*JUNIPER["addresses"], {"city": "Mothgate", "state": "CT"}]
+    with open_house(settings(requires_approval=False)) as house:
+        house.scanned_juniper(
+            addresses=addresses, aliases=[{"first_name": "Juniper", "last_name": "Otterwick"}]
+        )
+    [message] = server.messages
+    text = message.get_content()
+    assert "City: Mothgate" in text
+    assert "Otterwick" in text
+    assert "Quillfeather" not in text
+    assert "Oakmere" not in text
 
 
 @pytest.mark.parametrize(("template", "words"), [("gdpr", "Article 17"), ("neutral", "did not ask for that")])

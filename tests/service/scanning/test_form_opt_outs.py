@@ -131,7 +131,7 @@ def test_a_value_with_braces_is_sent_as_it_is(town, send):
         (("OAKMERE, CA", "9 KITE LANE, FOGMANTLE, CA"), "9 Kite Lane"),
         (("Fogmantle, CA",), "3 Kite Lane"),
         (("Oakmere, CA",), "12 Acorn Street"),
-        (("Mothgate, CT",), "12 Acorn Street"),
+        (("Mothgate, CT",), ""),
         ((), "12 Acorn Street"),
     ],
 )
@@ -139,6 +139,12 @@ def test_a_value_with_braces_is_sent_as_it_is(town, send):
 def test_the_address_is_the_one_on_the_listing(town, send, locations, street):
     send(definition(removal=by_form(fields={"street": "{address1}"})), locations=locations)
     assert forms(town) == [{"street": street}]
+
+
+@pytest.mark.usefixtures("site")
+def test_the_name_is_the_one_on_the_listing(town, send):
+    send(definition(removal=by_form(fields={"who": "{first_name} {last_name}"})), name="OTTERWICK JUNIE")
+    assert forms(town) == [{"who": "Junie Otterwick"}]
 
 
 ACTION = "http://seekfolk.example/opt-out"

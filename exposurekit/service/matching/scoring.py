@@ -7,19 +7,23 @@ is listed: Paul may be Paula.
 """
 
 import math
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import date
-from itertools import chain
 from typing import Literal
 
-from exposurekit.service.accounts.subject import Place, Subject
+from exposurekit.service.accounts.subject import Subject
+from exposurekit.service.matching.contact_normalization import phone
+from exposurekit.service.matching.location_matching import (
+    Location,
+    parse_location,
+    place_state,
+    same_city,
+    same_street,
+    same_zip,
+)
+from exposurekit.service.matching.name_matching import Fit, best_fit, names_fit
 from exposurekit.service.models import Listing
-from exposurekit.service.scanning.contact_normalization import address_words, phone, street
-from exposurekit.service.scanning.name_matching import Fit, best_fit, names_fit
-from exposurekit.text.us_addresses import STATES
-from exposurekit.text.words import words
 
 Verdict = Literal["match", "possible", "other"]
 
@@ -29,12 +33,7 @@ MATCH_AT, POSSIBLE_AT = 1.75, 0.0
 STRONG, EMAIL = 2.0, 5.0
 # Years by which the person may be older than listed (pages are outdated), younger than listed, and differ at most.
 AGE_BEHIND, AGE_AHEAD, AGE_CONTRADICTS = 2, 1, 3
-ZIP_DIGITS = 5
 _VALUES_MAX = 50  # of each list of a listing
-
-_STATES = {name.casefold(): code.casefold() for code, name in STATES.items()}
-_CODES = frozenset(_STATES.values())
-_SEGMENTS = re.compile(r"[,;|\n\u00b7\u2022()]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,93 +118,21 @@ _ELSEWHERE = "lives in another state"
 
 def _places(subject: Subject, listing: Listing) -> Iterator[_Evidence]:
     """The strongest evidence of the locations: a street includes the city, and a state alone does not count."""
-    locations = [_location(text) for text in listing.locations[:_VALUES_MAX]]
+    locations = [parse_location(text) for text in listing.locations[:_VALUES_MAX]]
     pairs = [(place, location) for place in subject.places for location in locations]
-    if any(_same_street(place, location) for place, location in pairs):
+    if any(same_street(place, location) for place, location in pairs):
         yield _Evidence(STRONG, "street", strong=True)
-    elif any(_same_city(place, location) and location.state for place, location in pairs):
+    elif any(same_city(place, location) and location.state for place, location in pairs):
         yield _Evidence(1, "city and state")
-    elif any(_same_zip(place, location) for place, location in pairs):
+    elif any(same_zip(place, location) for place, location in pairs):
         yield _Evidence(1, "ZIP code")
-    elif any(_same_city(place, location) for place, location in pairs):
+    elif any(same_city(place, location) for place, location in pairs):
         yield _Evidence(1, "city")
     elif _is_elsewhere(subject, locations):
         yield _Evidence(-0.5, _ELSEWHERE)
 
 
-@dataclass(frozen=True, slots=True)
-class _Location:
-    """A listed location: the words of each part, and the state's code."""
-
-    parts: tuple[list[str], ...]
-    state: str | None
-
-    @property
-    def normalized(self) -> list[list[str]]:
-        return [address_words(" ".join(part)) for part in self.parts]
-
-
-def _location(text: str) -> _Location:
-    parts = tuple(words(part) for part in _SEGMENTS.split(text.replace("#", " unit ")[:300]))
-    parts = tuple(part for part in parts if part)
-    # The state comes last, before the ZIP code and the country.
-    for part in reversed(parts):
-        named = [word for word in part if not word.isdigit()]
-        for count in (3, 2, 1):
-            if state := _state(" ".join(named[-count:])):
-                return _Location(parts, state)
-    return _Location(parts, None)
-
-
-def _state(text: str) -> str | None:
-    code = text if text in _CODES else _STATES.get(text)
-    return code or None
-
-
-def _same_zip(place: Place, location: _Location) -> bool:
-    zip_code = place.zip.strip()[:ZIP_DIGITS]
-    last_words = [word for part in location.parts for word in part][-2:]  # a house number comes before these
-    return len(zip_code) == ZIP_DIGITS and zip_code in last_words
-
-
-def _same_state(place: Place, location: _Location) -> bool:
-    state = _state(" ".join(words(place.state)))
-    return state is None or location.state is None or state == location.state
-
-
-def _same_city(place: Place, location: _Location) -> bool:
-    city = address_words(place.city)
-    return (
-        bool(city)
-        and _same_state(place, location)
-        and any(
-            _ends_in(part, normalized, city)
-            for part, normalized in zip(location.parts, location.normalized, strict=True)
-        )
-    )
-
-
-def _ends_in(part: list[str], normalized: list[str], city: list[str]) -> bool:
-    """Return whether a part of a location is this city, or a street and this city, followed by state and ZIP at most."""
-    for at in range(len(normalized) - len(city) + 1):
-        is_whole = at == 0 or part[0][0].isdigit()  # not the end of another city's name
-        rest = " ".join(word for word in part[at + len(city) :] if not word.isdigit())
-        if is_whole and normalized[at : at + len(city)] == city and (not rest or _state(rest)):
-            return True
-    return False
-
-
-def _same_street(place: Place, location: _Location) -> bool:
-    line = street(place.address1)
-    if line is None or f" {line} " not in f" {' '.join(chain.from_iterable(location.normalized))} ":
-        return False
-    # Every town has a Main Street: a listed town must be the same.
-    parts = sum(normalized[0] != "unit" for normalized in location.normalized)
-    has_town = parts > 1 or location.state is not None
-    return not has_town or not place.city or _same_city(place, location) or _same_zip(place, location)
-
-
-def _is_elsewhere(subject: Subject, locations: list[_Location]) -> bool:
+def _is_elsewhere(subject: Subject, locations: list[Location]) -> bool:
     listed = {location.state for location in locations}
-    states = {_state(" ".join(words(place.state))) for place in subject.places}
+    states = {place_state(place) for place in subject.places}
     return bool(listed and states) and None not in listed | states and not listed & states

@@ -71,6 +71,20 @@ def names_fit(names: Sequence[Name], text: str) -> Fit | None:
     )
 
 
+def with_middle_names(names: Sequence[Name]) -> list[Name]:
+    """Return a person's names; those with the registered first name, or a form of it, have the registered middle name."""
+    if not names:
+        return []
+    registered = names[0]
+    key = _key(registered.first)
+    return [
+        replace(name, middle=registered.middle)
+        if not name.middle and key and _compare_first(key, words(name.first))
+        else name
+        for name in names
+    ]
+
+
 def best_fit(fits: Iterable[Fit]) -> Fit | None:
     """Return the first of the best fits; None without any."""
     return max(fits, key=lambda fit: fit.points, default=None)

@@ -1,0 +1,122 @@
+"""Location matching: whether a listed location is a person's street, city or ZIP code."""
+
+import re
+from dataclasses import dataclass
+from itertools import chain
+
+from exposurekit.service.accounts.subject import Place
+from exposurekit.service.matching.contact_normalization import address_words, street
+from exposurekit.text.us_addresses import STATES, state_of
+from exposurekit.text.words import words
+
+ZIP_DIGITS = 5
+_STATES = {name.casefold(): code.casefold() for code, name in STATES.items()}
+_CODES = frozenset(_STATES.values())
+_ENDING = "[ ,]+(?:{state})(?:[ ,]+([0-9]{{5}})(?:-[0-9]{{4}})?)?(?:[ ,]+(?:usa?|united states))?[ ,]*"
+_SEGMENTS = re.compile(r"[,;|\n\u00b7\u2022()]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A listed location: the words of each part, and the state's code."""
+
+    parts: tuple[list[str], ...]
+    state: str | None
+
+    @property
+    def normalized(self) -> list[list[str]]:
+        """The words of each part, abbreviated."""
+        return [address_words(" ".join(part)) for part in self.parts]
+
+
+def parse_location(text: str) -> Location:
+    """Split a listed location into its parts, and find its state."""
+    parts = tuple(words(part) for part in _SEGMENTS.split(text.replace("#", " unit ")[:300]))
+    parts = tuple(part for part in parts if part)
+    # The state comes last, before the ZIP code and the country.
+    for part in reversed(parts):
+        named = [word for word in part if not word.isdigit()]
+        for count in (3, 2, 1):
+            if state := _state(" ".join(named[-count:])):
+                return Location(parts, state)
+    return Location(parts, None)
+
+
+def listed_place(text: str) -> Place | None:
+    """Return the place that a listed location shows; None if its state is not clear.
+
+    >>> place = listed_place("9 Kite Lane, Mothgate, CT 06099")
+    >>> place.address1, place.city, place.state, place.zip
+    ('9 Kite Lane', 'Mothgate', 'CT', '06099')
+    """
+    state = state_of(text)
+    if state is None:
+        return None
+    plain = " ".join(text.replace(".", "").split())
+    ending = _ENDING.format(state=f"{state}|{STATES[state]}")
+    match = re.fullmatch(f"(.+?){ending}", plain, re.IGNORECASE)
+    if match is None:
+        return None
+    line, _, city = match[1].rpartition(",")
+    if any(char.isdigit() for char in city):
+        line, city = match[1], ""
+    has_street = any(char.isdigit() for char in line)
+    return Place(
+        address1=line.strip(" ,") if has_street else "", city=city.strip(), state=state, zip=match[2] or ""
+    )
+
+
+def place_state(place: Place) -> str | None:
+    """Return the code of a place's state in lower case; None if it has no state of the United States."""
+    return _state(" ".join(words(place.state)))
+
+
+def _state(text: str) -> str | None:
+    code = text if text in _CODES else _STATES.get(text)
+    return code or None
+
+
+def same_zip(place: Place, location: Location) -> bool:
+    """Return whether a location ends in the ZIP code of a place."""
+    zip_code = place.zip.strip()[:ZIP_DIGITS]
+    last_words = [word for part in location.parts for word in part][-2:]  # a house number comes before these
+    return len(zip_code) == ZIP_DIGITS and zip_code in last_words
+
+
+def _same_state(place: Place, location: Location) -> bool:
+    state = place_state(place)
+    return state is None or location.state is None or state == location.state
+
+
+def same_city(place: Place, location: Location) -> bool:
+    """Return whether a location is in the city of a place, and in no other state."""
+    city = address_words(place.city)
+    return (
+        bool(city)
+        and _same_state(place, location)
+        and any(
+            _ends_in(part, normalized, city)
+            for part, normalized in zip(location.parts, location.normalized, strict=True)
+        )
+    )
+
+
+def _ends_in(part: list[str], normalized: list[str], city: list[str]) -> bool:
+    """Return whether a part of a location is this city, or a street and this city, followed by state and ZIP at most."""
+    for at in range(len(normalized) - len(city) + 1):
+        is_whole = at == 0 or part[0][0].isdigit()  # not the end of another city's name
+        rest = " ".join(word for word in part[at + len(city) :] if not word.isdigit())
+        if is_whole and normalized[at : at + len(city)] == city and (not rest or _state(rest)):
+            return True
+    return False
+
+
+def same_street(place: Place, location: Location) -> bool:
+    """Return whether a location has the street line of a place, and no other town."""
+    line = street(place.address1)
+    if line is None or f" {line} " not in f" {' '.join(chain.from_iterable(location.normalized))} ":
+        return False
+    # Every town has a Main Street: a listed town must be the same.
+    parts = sum(normalized[0] != "unit" for normalized in location.normalized)
+    has_town = parts > 1 or location.state is not None
+    return not has_town or not place.city or same_city(place, location) or same_zip(place, location)
