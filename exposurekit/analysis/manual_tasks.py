@@ -16,12 +16,14 @@ import numpy as np
 import pandas as pd
 
 from exposurekit.analysis.blockers import FIELD_ALIASES
-from exposurekit.analysis.step_requirements import age_warning, name_warning, page_warnings
+from exposurekit.analysis.step_requirements import age_warning, is_named, name_warning, page_warnings
 from exposurekit.contract.inputs import ADDRESS_FIELDS
 from exposurekit.errors import InvalidArgument, MissingColumns
 from exposurekit.frames import LISTS_DTYPE, TEXT_DTYPE
 from exposurekit.frames.arrow import lists_of, take
 from exposurekit.text.formatting import is_missing
+from exposurekit.text.us_addresses import SHORT, STATES, state_code, state_of
+from exposurekit.text.words import words
 
 LISTING = ("name", "age", "locations", "reference_id", "user_fields_required_for_removal")
 NOT_ON_FILE = "not on file"
@@ -238,7 +240,8 @@ def with_people(
 ) -> pd.DataFrame:
     """Add the person of each alert and the values to enter into the opt-out form, from the tables of an `Exposure`.
 
-    The locations of the listing (see `with_listings`) decide which of several addresses is used.
+    The listing (see `with_listings`) decides which of several addresses is used, and which name: an alias if it has that
+    and not the registered one.
 
     Returns:
         The same rows with ``person`` (the name on file) and ``form_values`` (a list of texts such as
@@ -265,19 +268,22 @@ def _people(alerts: pd.DataFrame, profiles: Mapping[int, "_Profile"]) -> pd.Data
     """Return the columns that `with_people` adds to some alerts."""
     cache: dict[tuple[Any, ...], list[str]] = {}  # many listings of a person need the same values
 
-    def form_values(user_id: int, site: Any, steps: Any, required: Any, locations: Any) -> list[str] | None:
+    def form_values(row: tuple[Any, ...]) -> list[str] | None:
+        user_id, site, steps, required, locations, listed = row
         profile = profiles.get(user_id)
         if profile is None or is_missing(steps) or not len(steps):
             return None
         fields, address = _required_fields(required), profile.best_address(locations)
-        is_page = _text(site) is None
-        key = user_id, fields, address, is_page
+        name, is_page = profile.best_name(listed), _text(site) is None
+        key = user_id, fields, address, name, is_page
         if key not in cache:
-            cache[key] = [*profile.lines(fields, address, is_page=is_page)]
+            cache[key] = [*profile.lines(fields, address, name, is_page=is_page)]
         return cache[key]
 
     columns = ("user_id", "site", "opt_out_procedure", _REQUIRED, "locations")
-    values = [form_values(*row) for row in zip(*(alerts[name].tolist() for name in columns), strict=True)]
+    listed = alerts["name"].tolist() if "name" in alerts else [None] * len(alerts)
+    rows = zip(*(alerts[name].tolist() for name in columns), listed, strict=True)
+    values = [form_values(row) for row in rows]
     names = [profile and profile.name for profile in map(profiles.get, alerts["user_id"].tolist())]
     return pd.DataFrame(
         {
@@ -442,6 +448,7 @@ def _with_address_lines(required: Sequence[str], on_file: Iterable[str]) -> tupl
 class _Profile:
     fields: dict[str, list[str]]  # those on file
     addresses: list[dict[str, str]]
+    aliases: list[dict[str, str]]
 
     @property
     def name(self) -> str | None:
@@ -451,20 +458,40 @@ class _Profile:
         """The number of the address that matches the listing best; the first on a tie, -1 without any address."""
         if len(self.addresses) < 2:  # noqa: PLR2004  none to choose from
             return len(self.addresses) - 1
-        text = " ".join(_texts(locations)).casefold()
-
-        def matches(address: Mapping[str, str]) -> int:
-            parts = (address.get(part) for part in ("address1", "city", "zip"))
-            return sum(1 for part in parts if part and part.casefold() in text)
-
-        scores = [matches(address) for address in self.addresses]
+        listed = _texts(locations)
+        scores = [max((_agreement(one, text) for text in listed), default=0) for one in self.addresses]
         return scores.index(max(scores))
 
-    def lines(self, required: tuple[str, ...], address_number: int, *, is_page: bool) -> Iterator[str]:
+    def best_name(self, listed: Any) -> int:
+        """The number of the alias that a listing has; -1 for the registered name, also if it has that, too, or neither."""
+        text = _text(listed)
+        if text is None or not self.aliases:
+            return -1
+        registered = (next(iter(self.fields.get(part, ())), "") for part in ("first_name", "last_name"))
+        if is_named(text, *registered):
+            return -1
+        fits = (
+            len(alias) == len(_ITEM_COLUMNS["alias"]) and is_named(text, *alias.values())
+            for alias in self.aliases
+        )
+        return next((number for number, is_fit in enumerate(fits) if is_fit), -1)
+
+    def _named(self, alias: Mapping[str, str]) -> dict[str, list[str]]:
+        """The fields of a name; an alias with the registered first name has the middle name, too."""
+        is_same = words(alias["first_name"]) == words(next(iter(self.fields.get("first_name", ())), ""))
+        middle = self.fields.get("middle_name", []) if is_same else []
+        full = " ".join([alias["first_name"], *middle, alias["last_name"]])
+        return {"name": [full]} | {part: [text] for part, text in alias.items()}
+
+    def lines(
+        self, required: tuple[str, ...], address_number: int, name_number: int, *, is_page: bool
+    ) -> Iterator[str]:
         """The required fields, then the usual ones, each in the order of a form."""
         address = self.addresses[address_number] if address_number >= 0 else {}
         full = _one_line(address)
         fields = self.fields | {part: [text] for part, text in address.items()}
+        if name_number >= 0:
+            fields |= self._named(self.aliases[name_number])
         if full:
             others = [line for one in self.addresses if (line := _one_line(one)) != full]
             fields["address"] = [full, *others]
@@ -472,6 +499,31 @@ class _Profile:
         for name in _in_form_order(required, optional, is_page):
             for value in fields.get(name) or [NOT_ON_FILE]:
                 yield f"{name}: {value}"
+
+
+def _agreement(address: Mapping[str, str], location: str) -> int:
+    """How many of street, city and ZIP code a listed location has; 0 if it is in another state."""
+    state, listed_state = state_code(address.get("state", "")), state_of(location)
+    if listed_state and state in STATES and state != listed_state:
+        return 0
+    parts = [_address_words(part) for part in re.split(r"[,;\n]", location)]
+    line = " ".join(parts)
+    street, city, zip_code = (_address_words(address.get(name, "")) for name in ("address1", "city", "zip"))
+    has_city = any(_is_city(part, city) for part in parts)
+    has_others = (bool(text) and f" {text} " in f" {line} " for text in (street, zip_code))
+    return has_city + sum(has_others)
+
+
+def _is_city(part: str, city: str) -> bool:
+    """Return whether a part of a location is a city, alone or behind a street, with a state and a ZIP code at most."""
+    before, match, after = f" {part} ".partition(f" {city} ")
+    is_whole = not before.strip() or before.strip()[0].isdigit()  # New York is not York
+    state = " ".join(word for word in after.split() if not word.isdigit())
+    return bool(city and match) and is_whole and (not state or state_code(state) in STATES)
+
+
+def _address_words(text: str) -> str:
+    return " ".join(SHORT.get(word, word) for word in words(text.replace(".", "")))  # as `state_of` does
 
 
 @lru_cache(1_000)
@@ -492,6 +544,14 @@ def _one_line(address: Mapping[str, str]) -> str:
     return ", ".join(filter(None, [*street, address.get("city"), region]))
 
 
+def _items(
+    table: pd.DataFrame, parts: Sequence[str], profiles: Mapping[int, _Profile]
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """The items of the users who have a profile, each with the parts that are on file."""
+    for row in _user_rows(table, set(profiles)):
+        yield int(row["user_id"]), {part: text for part in parts if (text := _stripped(row.get(part)))}
+
+
 def _profiles(
     alerts: pd.DataFrame, users: pd.DataFrame, addresses: pd.DataFrame, items: Mapping[str, pd.DataFrame]
 ) -> dict[int, _Profile]:
@@ -506,17 +566,16 @@ def _profiles(
             fields["birth_date"] = [f"{birth_date:%Y-%m-%d}"]
         if row.get("identification_on_file") is True:
             fields["identification"] = ["on file with the service"]
-        profiles[int(row["user_id"])] = _Profile(fields, [])
+        profiles[int(row["user_id"])] = _Profile(fields, [], [])
     for name, table in items.items():
         for row in _user_rows(table, user_ids):
             value = " ".join(text for part in _ITEM_COLUMNS[name] if (text := _stripped(row.get(part))))
             if value and (profile := profiles.get(int(row["user_id"]))):
                 profile.fields.setdefault(name, []).append(value)
-    for row in _user_rows(addresses, user_ids):
-        if profile := profiles.get(int(row["user_id"])):
-            profile.addresses.append(
-                {part: text for part in ADDRESS_FIELDS if (text := _stripped(row.get(part)))}
-            )
+    for user_id, alias in _items(items["alias"], _ITEM_COLUMNS["alias"], profiles):
+        profiles[user_id].aliases.append(alias)
+    for user_id, address in _items(addresses, ADDRESS_FIELDS, profiles):
+        profiles[user_id].addresses.append(address)
     return profiles
 
 

@@ -79,16 +79,20 @@ def age_warning(age: int | None, birth_date: str | None, as_of: date | None) -> 
 
 
 def name_warning(listed: str | None, names: Sequence[tuple[str, str]]) -> Iterator[str]:
-    """Warn if a listed name differs from all names on file: the full name, then the aliases, each as first and last name.
+    """Warn if a listed name differs from all names on file: the full name, then the aliases, each as first and last name."""
+    if listed is None or not names:
+        return
+    if not any(is_named(listed, first, last) for first, last in names):
+        yield f"{NAME_DIFFERS} {listed}, on file {' '.join(filter(None, names[0]))}{_CHECK}"
+
+
+def is_named(listed: str, first: str, last: str) -> bool:
+    """Return whether a listed name has a first and a last name on file.
 
     Order, case, accents, middle names and titles before the first name make no difference. An initial stands for a first name only where it comes
     first: in ``FENNIMOOR ODA O`` it is that of a middle name.
     """
-    if listed is None or not names:
-        return
-    parts = words(listed)
-    if not any(_names(parts, *_split(first, last)) for first, last in names):
-        yield f"{NAME_DIFFERS} {listed}, on file {' '.join(filter(None, names[0]))}{_CHECK}"
+    return _names(words(listed), *_split(first, last))
 
 
 def _split(first: str, last: str) -> tuple[Sequence[str], Sequence[str]]:

@@ -133,6 +133,64 @@ def test_of_several_addresses_the_listings_own_is_entered():
     assert "city: Tall Pines" not in [*values]
 
 
+@pytest.mark.parametrize(
+    ("location", "address"),
+    [
+        ("Springfield, IL", "1 Kite Street"),
+        ("1 KITE ST, SPRINGFIELD", "1 Kite Street"),
+        ("Springfield, Massachusetts", "9 Acorn Road"),
+        ("New York, NY", "7 Moth Lane"),
+        ("12 Elm St New York N.Y. 10001", "7 Moth Lane"),
+        ("York", "3 Moth Lane"),
+        ("Springfield 62701", "1 Kite Street"),
+        ("Mothgate, CT", "9 Acorn Road"),
+        ("", "9 Acorn Road"),
+    ],
+)
+def test_the_listings_city_is_in_the_listings_state(location, address):
+    rows = [
+        ("9 Acorn Road", "Springfield", "MA", "01101"),
+        ("1 Kite Street", "Springfield", "Illinois", "62701"),
+        ("3 Moth Lane", "York", "NY", "17401"),
+        ("7 Moth Lane", "New York", "NY", "10001"),
+    ]
+    names = ("address1", "city", "state", "zip")
+    numbered = (
+        {"user_id": 1, "address_id": number, **dict(zip(names, row, strict=True))}
+        for number, row in enumerate(rows, 1)
+    )
+    on_file = ON_FILE | {"addresses": table("addresses", *numbered)}
+    records = table("records", RECORD | {"locations": [location]})
+    alerts = table("alerts", ALERT).assign(site=pd.Series(["PeepFinder"], dtype="str"))
+    [values] = with_people(with_listings(alerts, records), **on_file)["form_values"]
+    assert f"address1: {address}" in [*values]
+
+
+@pytest.mark.parametrize(
+    ("listed", "name", "last_name"),
+    [
+        ("QUILLFEN ODALYS", "Odalys Bea Quillfen", "Quillfen"),
+        ("Wren Moor", "Wren Moor", "Moor"),
+        ("Odalys Fennimoor Quillfen", "Odalys Bea Fennimoor", "Fennimoor"),
+        ("Zeb Otterwick", "Odalys Bea Fennimoor", "Fennimoor"),
+    ],
+)
+def test_a_listing_under_an_alias_gets_that_name(listed, name, last_name):
+    """The present name is not for a site that has the maiden name alone."""
+    aliases = [
+        {"user_id": 1, "alias_id": 1, "last_name": "Quillfen"},
+        {"user_id": 1, "alias_id": 2, "first_name": "Odalys", "last_name": "Quillfen"},
+        {"user_id": 1, "alias_id": 3, "first_name": "Wren", "last_name": "Moor"},
+    ]
+    users = ON_FILE["users"].assign(middle_name=pd.Series(["Bea"], dtype="str"))
+    records = table("records", RECORD | {"name": listed})
+    alerts = table("alerts", ALERT).assign(site=pd.Series(["PeepFinder"], dtype="str"))
+    on_file = ON_FILE | {"users": users, "aliases": table("aliases", *aliases)}
+    row = with_people(with_listings(alerts, records), **on_file).iloc[0]
+    assert row["person"] == "Odalys Bea Fennimoor"
+    assert {f"name: {name}", f"last_name: {last_name}"} <= {*row["form_values"]}
+
+
 def test_alerts_without_a_known_listing_have_no_values():
     details = described({"record_id": 8}, {"record_id": None}, {"user_id": 2}, {"opt_out_procedure": []})
     assert details["name"].isna().tolist() == [True, True, True, False]
