@@ -1,5 +1,6 @@
 """Normalization of streets and phone numbers; phonenumbers parses the formats of all countries."""
 
+import re
 from dataclasses import dataclass
 
 import phonenumbers
@@ -8,6 +9,16 @@ from exposurekit.text.us_addresses import SHORT
 from exposurekit.text.words import words
 
 _NUMBER_MAX = 40
+_DOT_IN_ABBREVIATION = re.compile(r"(?<=\b[^\W\d_])\.(?:(?=[^\W\d_]\b)| (?=[^\W\d_]\.))")
+
+
+def location_words(text: str) -> list[str]:
+    """Split a part of a location into words.
+
+    >>> location_words("12-A Acorn St. N.W., D. C., #4")
+    ['12', 'a', 'acorn', 'st', 'nw', 'dc', 'unit', '4']
+    """
+    return words(_DOT_IN_ABBREVIATION.sub("", text.replace("#", " unit ")))
 
 
 def address_words(text: str) -> list[str]:
@@ -16,7 +27,7 @@ def address_words(text: str) -> list[str]:
     >>> address_words("12 North Acorn Street, #4")
     ['12', 'n', 'acorn', 'st', 'unit', '4']
     """
-    return [SHORT.get(word, word) for word in words(text.replace("#", " unit "))]
+    return [SHORT.get(word, word) for word in location_words(text)]
 
 
 def street(line: str) -> str | None:

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from itertools import chain
 
 from exposurekit.service.accounts.subject import Place
-from exposurekit.service.matching.contact_normalization import address_words, street
+from exposurekit.service.matching.contact_normalization import address_words, location_words, street
 from exposurekit.text.us_addresses import STATES, state_of
-from exposurekit.text.words import words
 
 ZIP_DIGITS = 5
 _STATES = {name.casefold(): code.casefold() for code, name in STATES.items()}
@@ -18,10 +17,11 @@ _SEGMENTS = re.compile(r"[,;|\n\u00b7\u2022()]+")
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A listed location: the words of each part, and the state's code."""
+    """A listed location: the words of each part, and the state's code, with the number of the part that names it."""
 
     parts: tuple[list[str], ...]
-    state: str | None
+    state: str | None = None
+    state_part: int = -1
 
     @property
     def normalized(self) -> list[list[str]]:
@@ -31,15 +31,19 @@ class Location:
 
 def parse_location(text: str) -> Location:
     """Split a listed location into its parts, and find its state."""
-    parts = tuple(words(part) for part in _SEGMENTS.split(text.replace("#", " unit ")[:300]))
+    parts = tuple(location_words(part) for part in _SEGMENTS.split(text[:300]))
     parts = tuple(part for part in parts if part)
     # The state comes last, before the ZIP code and the country.
-    for part in reversed(parts):
-        named = [word for word in part if not word.isdigit()]
+    for number, part in reversed([*enumerate(parts)]):
+        named = _without_numbers(part)
         for count in (3, 2, 1):
             if state := _state(" ".join(named[-count:])):
-                return Location(parts, state)
-    return Location(parts, None)
+                return Location(parts, state, number)
+    return Location(parts)
+
+
+def _without_numbers(part: list[str]) -> list[str]:
+    return [word for word in part if not word.isdigit()]
 
 
 def listed_place(text: str) -> Place | None:
@@ -68,7 +72,7 @@ def listed_place(text: str) -> Place | None:
 
 def place_state(place: Place) -> str | None:
     """Return the code of a place's state in lower case; None if it has no state of the United States."""
-    return _state(" ".join(words(place.state)))
+    return _state(" ".join(location_words(place.state)))
 
 
 def _state(text: str) -> str | None:
@@ -83,9 +87,17 @@ def same_zip(place: Place, location: Location) -> bool:
     return len(zip_code) == ZIP_DIGITS and zip_code in last_words
 
 
+def has_state(place: Place, location: Location) -> bool:
+    """Return whether a location names a state, and not only the city of a place: Washington and Port Washington are cities."""
+    if location.state is None:
+        return False
+    named = _without_numbers(location.normalized[location.state_part])
+    return named != address_words(place.city) or _is_state_alone(location, location.state_part)
+
+
 def _same_state(place: Place, location: Location) -> bool:
     state = place_state(place)
-    return state is None or location.state is None or state == location.state
+    return state is None or not has_state(place, location) or state == location.state
 
 
 def same_city(place: Place, location: Location) -> bool:
@@ -96,7 +108,21 @@ def same_city(place: Place, location: Location) -> bool:
         and _same_state(place, location)
         and any(
             _ends_in(part, normalized, city)
-            for part, normalized in zip(location.parts, location.normalized, strict=True)
+            for number, (part, normalized) in enumerate(zip(location.parts, location.normalized, strict=True))
+            if not _is_state_alone(location, number)
+        )
+    )
+
+
+def _is_state_alone(location: Location, number: int) -> bool:
+    """Return whether a part is the state of a city before it: Buffalo, New York is not in the city of New York."""
+    named = " ".join(_without_numbers(location.parts[number]))
+    return (
+        number == location.state_part
+        and _state(named) is not None
+        and any(
+            normalized[0] != "unit" and normalized == _without_numbers(normalized)
+            for normalized in location.normalized[:number]
         )
     )
 

@@ -10,6 +10,7 @@ from typing import Any
 from exposurekit.service.accounts.subject import Name, Place, Subject
 from exposurekit.service.matching.location_matching import (
     Location,
+    has_state,
     listed_place,
     parse_location,
     same_city,
@@ -55,5 +56,5 @@ def _agreement(place: Place, location: Location) -> int:
         return 5
     has_zip = same_zip(place, location)
     if same_city(place, location):
-        return (3 if location.state else 1) + has_zip
+        return (3 if has_state(place, location) else 1) + has_zip
     return 2 if has_zip else 0

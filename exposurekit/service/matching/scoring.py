@@ -16,6 +16,7 @@ from exposurekit.service.accounts.subject import Subject
 from exposurekit.service.matching.contact_normalization import phone
 from exposurekit.service.matching.location_matching import (
     Location,
+    has_state,
     parse_location,
     place_state,
     same_city,
@@ -122,7 +123,7 @@ def _places(subject: Subject, listing: Listing) -> Iterator[_Evidence]:
     pairs = [(place, location) for place in subject.places for location in locations]
     if any(same_street(place, location) for place, location in pairs):
         yield _Evidence(STRONG, "street", strong=True)
-    elif any(same_city(place, location) and location.state for place, location in pairs):
+    elif any(same_city(place, location) and has_state(place, location) for place, location in pairs):
         yield _Evidence(1, "city and state")
     elif any(same_zip(place, location) for place, location in pairs):
         yield _Evidence(1, "ZIP code")

@@ -145,6 +145,31 @@ def test_two_identifiers_or_a_strong_one_make_a_match(evidence, verdict):
 
 
 @pytest.mark.parametrize(
+    ("city", "state", "location", "reason"),
+    [
+        ("Washington", "DC", "Washington, D.C.", "city and state"),
+        ("Washington", "D.C.", "WASHINGTON D. C. 20001", "city and state"),
+        ("Washington", "DC", "Washington", "city"),
+        ("Washington", "DC", "12 Acorn St, Washington", "city"),
+        ("Washington", "DC", "Seattle, Washington", "lives in another state"),
+        ("Seattle", "WA", "Washington, D.C.", "lives in another state"),
+        ("Port Washington", "NY", "Port Washington, N.Y.", "city and state"),
+        ("Port Washington", "NY", "Port Washington", "city"),
+        ("Port Washington", "NY", "Port Washington, WI", "lives in another state"),
+        ("New York", "NY", "New York", "city"),
+        ("New York", "NY", "New York, New York", "city and state"),
+        ("New York", "NY", "12 Acorn St, Apt B, New York 10001", "city"),
+        ("New York", "NY", "Buffalo, New York", None),
+        ("Oakmere", "NV", "Oakmere California", "lives in another state"),
+    ],
+)
+def test_the_name_of_a_city_is_no_state(city, state, location, reason):
+    subject = Subject(names=(Name("Wren", "Quill"),), places=(Place(city=city, state=state),))
+    reasons = matched("Wren Quill", subject, locations=(location,)).reasons
+    assert reasons == ("name: the same", *([reason] if reason else []))
+
+
+@pytest.mark.parametrize(
     ("name", "verdict"),
     [
         ("Bartholomew Quentin Nettle-Moor", "match"),
