@@ -94,6 +94,12 @@ def test_an_inconclusive_scan_is_in_the_log(house, town, log):
     assert "site='Seekfolk' inconclusive_scans=1 reason='status 503'" in log.messages
 
 
+@pytest.mark.usefixtures("seekfolk")
+def test_the_log_counts_names_that_were_not_searched_for(house, log):
+    house.scanned_juniper(aliases=[{"first_name": "Junie", "last_name": letter} for letter in "ABCDEFG"])
+    assert "scan='Seekfolk' listings=1 queries_left_out=2" in log.messages
+
+
 def test_scans_and_what_becomes_of_records_are_in_the_log(house, town, seekfolk, log):
     house.scanned_juniper()
     [row] = house.rows()

@@ -119,7 +119,9 @@ async def save_result(
             pages = result.pages_without(listing)
             await evidence.append(session, user_id, row.id, evidence.after(listing, pages, scan))
     if result.inconclusive is None and result.trusted:  # `ScanWarnings` has the others
-        session.after_commit(partial(_log.info, "scan=%r listings=%d", site.name, len(result.listings)))
+        left_out = f" queries_left_out={result.left_out}" if result.left_out else ""
+        log = partial(_log.info, "scan=%r listings=%d%s", site.name, len(result.listings), left_out)
+        session.after_commit(log)
     await statistics.record_scan(
         session,
         site.name,

@@ -5,13 +5,13 @@ and its answers are not trusted.
 After a block, a timeout, a 404 or a changed layout the result is inconclusive: it neither confirms nor removes a listing.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice, product
+from itertools import chain, islice, product, zip_longest
 from typing import Any, Literal
 
-from exposurekit.service.accounts.subject import Place, Subject
+from exposurekit.service.accounts.subject import Name, Place, Subject
 from exposurekit.service.http.client import Response
 from exposurekit.service.matching import scoring
 from exposurekit.service.models import Excerpt, Listing
@@ -49,6 +49,7 @@ class SiteResult:
     )  # of each of these queries
     source: Literal["scan", "saved page"] = "scan"
     reads_control: bool = False  # the control person was searched for, too, and listed
+    left_out: int = 0  # queries for other names and places of the person, beyond `QUERIES_MAX`
 
     def confirms_absence_of(self, listing: Listing) -> bool:
         """Return whether a listing that is not in the result is no longer on the site.
@@ -98,7 +99,8 @@ async def scan_site(
             return SiteResult(result.listings, result.inconclusive, trusted=False)
         if problem is not None:
             return SiteResult(inconclusive=problem)
-        result = await _search(site, queries, session)
+        left_out = len(_all_queries(site, subject)[QUERIES_MAX:])
+        result = replace(await _search(site, queries, session), left_out=left_out)
         reference_ids = {listing.reference_id for listing in result.listings}
         missing = any(listing.reference_id not in reference_ids for listing in previous)
         if missing and result.inconclusive is None:
@@ -201,15 +203,24 @@ def search_queries(site: Definition, subject: Subject, previous: Sequence[Listin
 
 
 def _queries(site: Definition, subject: Subject) -> list[Query]:
-    queries: list[Query] = []
-    pairs = product(subject.names, subject.places or (Place(),))
-    for name, place in islice(pairs, PAIRS_MAX):
-        query = site.search.query(subject.values(name, place))
-        if query is not None and query not in queries:
-            queries.append(query)
-        if len(queries) == QUERIES_MAX:
-            break
-    return queries
+    return _all_queries(site, subject)[:QUERIES_MAX]
+
+
+def _all_queries(site: Definition, subject: Subject) -> list[Query]:
+    queries = (site.search.query(subject.values(*pair)) for pair in islice(_pairs(subject), PAIRS_MAX))
+    return _unique([query for query in queries if query is not None])
+
+
+def _pairs(subject: Subject) -> Iterator[tuple[Name, Place]]:
+    """The pairs of a name and a place; the current pair first, then other names and former places in turn."""
+    names, (place, *former_places) = subject.names, subject.places or (Place(),)
+    if not names:
+        return
+    yield names[0], place
+    other_names = [(name, place) for name in names[1:]]
+    former = [(names[0], one) for one in former_places]
+    yield from (pair for pair in chain.from_iterable(zip_longest(other_names, former)) if pair)
+    yield from product(names[1:], former_places)
 
 
 def _unique(queries: Sequence[Query]) -> list[Query]:

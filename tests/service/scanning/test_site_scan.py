@@ -88,6 +88,30 @@ async def _cut():
     yield b"<ul><li id=r1>"
 
 
+@pytest.mark.parametrize(
+    ("names", "towns", "searched"),
+    [
+        (1, 7, "Aa Ab Ac Ad Ae Af"),
+        (2, 6, "Aa Ba Ab Ac Ad Ae"),
+        (3, 3, "Aa Ba Ab Ca Ac Bb"),
+        (7, 7, "Aa Ba Ab Ca Ac Da"),
+        (7, 1, "Aa Ba Ca Da Ea Fa"),
+        (1, 0, "A"),
+        (2, 2, "Aa Ba Ab Bb"),
+    ],
+)
+def test_each_name_and_each_town_gets_its_turn(town, scan, names, towns, searched):
+    """Many former addresses must not use up the searches under a maiden name."""
+    town.opens("Seekfolk", Folk())
+    subject = Subject(
+        names=tuple(Name("Juniper", letter) for letter in "ABCDEFG"[:names]),
+        places=tuple(Place(city=letter) for letter in "abcdefg"[:towns]),
+    )
+    result = scan(definition(search=BY_TOWN), subject)
+    assert [query["last"] + query["town"] for query in result.queries] == searched.split()
+    assert result.left_out == max(0, names * max(towns, 1) - 6)
+
+
 MOODS = {
     "forbidden": (lambda _: html("<p>Go away.</p>", 403), "blocked"),
     "too many questions": (lambda _: html("<p>Later.</p>", 429), "blocked"),
