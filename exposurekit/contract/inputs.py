@@ -25,6 +25,7 @@ from pydantic import (
 from exposurekit.contract import codec
 from exposurekit.contract.types import INT64_MAX, BirthDate, EpochSeconds
 from exposurekit.errors import InvalidResponse
+from exposurekit.text.words import split_full_name
 
 SERVICE = {"limits": True}  # the validation context of our own service
 TEXT_MAX, ITEMS_MAX = 255, 100  # characters of a text; items of a list, in a request and of a user
@@ -226,10 +227,7 @@ ADDRESS_FIELDS = AddressItem.names()
 
 
 def _full_name(text: str) -> dict[str, str]:
-    first, _, last = text.rpartition(" ")
-    return (
-        {"first_name": first.strip(), "last_name": last} if first else {"first_name": last, "last_name": ""}
-    )
+    return dict(zip(("first_name", "last_name"), split_full_name(text), strict=True))
 
 
 def _from_json(text: str, *, is_request: bool) -> Any:

@@ -2,10 +2,26 @@
 
 import re
 import unicodedata
+from collections.abc import Mapping
 
 from exposurekit.text.us_addresses import LATIN_TO_ASCII
 
 TITLES = frozenset(("dr", "miss", "mr", "mrs", "ms", "mx", "prof"))  # before a name
+# Behind a name. Not "senior", which is a last name, too, nor "v", which is an initial.
+GENERATIONS: Mapping[str, int] = {
+    "sr": 1,
+    "jr": 2,
+    "junior": 2,
+    "ii": 2,
+    "iii": 3,
+    "iv": 4,
+    "2nd": 2,
+    "3rd": 3,
+    "4th": 4,
+}
+_GENERATION = re.compile(rf"(?<=\S)[\s,]+(?:{'|'.join(GENERATIONS)})\.?\s*$", re.IGNORECASE)
+# Words in lower case with which a last name begins.
+_PARTICLES = re.compile(r" (?:d[aeiou]s?|del|della|den|der|la|le|ten|ter|v[ao]n|zu[mr]?) (?=\S)")
 _TRANSLITERATION = str.maketrans(LATIN_TO_ASCII)
 _APOSTROPHES = re.compile("(?<=\\w)['`\u00b4\u02b9\u02bb\u02bc\u2018\u2019](?=\\w)")
 _NON_WORD = re.compile(r"[\W_]+")
@@ -24,6 +40,27 @@ def fold_case(text: str) -> str:
 
 def _without_marks(match: re.Match[str]) -> str:
     return "".join(char for char in match[0] if not unicodedata.combining(char))
+
+
+def without_generation(name: str) -> str:
+    """Return a name without the generation at its end.
+
+    >>> without_generation("Otterwick, Jr."), without_generation("Ii")
+    ('Otterwick', 'Ii')
+    """
+    return _GENERATION.sub("", name)
+
+
+def split_full_name(text: str) -> tuple[str, str]:
+    """Split a full name into first and last name, which has particles such as van der and a generation such as Jr.
+
+    >>> split_full_name("Ann Lee van der Moor Jr."), split_full_name("Ann")
+    (('Ann Lee', 'van der Moor Jr.'), ('Ann', ''))
+    """
+    full = " ".join(text.split())
+    match, name = _PARTICLES.search(full), without_generation(full)
+    at = match.start() if match else name.rfind(" ") if " " in name else full.rfind(" ")
+    return (full, "") if at < 0 else (full[:at], full[at + 1 :])
 
 
 def words(text: str) -> list[str]:

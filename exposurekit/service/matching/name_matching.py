@@ -5,7 +5,7 @@ Bartholomew; rapidfuzz measures spelling differences. Nothing is cached, because
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from nameparser import HumanName
@@ -13,7 +13,7 @@ from nicknames import NickNamer
 from rapidfuzz.distance import OSA
 
 from exposurekit.service.accounts.subject import Name
-from exposurekit.text.words import fold_case, without_apostrophes, words
+from exposurekit.text.words import GENERATIONS, fold_case, without_apostrophes, words
 
 NAME_MAX = 120  # characters of a listed name
 _WORDS_MAX = 10
@@ -21,19 +21,7 @@ _FIRST_MIN, _LAST_MIN = 6, 7  # a letter's difference makes a shorter name anoth
 _BEGINNING_MIN = 3  # letters of a shortened first name: Zeb for Zebediah
 _PARTIAL = -1  # points of an initial, or of the beginning of a first name
 _PART_MIN = 4  # letters of half a double name that is specific enough
-# Not "senior", which is a last name, too, nor "v", which is an initial.
-_GENERATIONS: Mapping[str, int] = {
-    "sr": 1,
-    "jr": 2,
-    "junior": 2,
-    "ii": 2,
-    "iii": 3,
-    "iv": 4,
-    "2nd": 2,
-    "3rd": 3,
-    "4th": 4,
-}
-_GENERATION = re.compile(rf"(?<=[\w.])[\s,]+({'|'.join(_GENERATIONS)})\b\.?(?=\s*(?:,|$))")
+_GENERATION = re.compile(rf"(?<=[\w.])[\s,]+({'|'.join(GENERATIONS)})\b\.?(?=\s*(?:,|$))")
 
 _NICKNAMES = NickNamer()
 
@@ -113,7 +101,7 @@ def _split_generation(name: str, *, words_min: int) -> tuple[str, int | None]:
     rest = name if match is None else plain[: match.start()] + plain[match.end() :]
     if match is None or len(words(rest)) < words_min:
         return name, None
-    return rest, _GENERATIONS[match[1]]
+    return rest, GENERATIONS[match[1]]
 
 
 def _parse(text: str) -> Iterator[tuple[list[str], str]]:

@@ -16,6 +16,7 @@ from exposurekit.service.accounts.subject import USER_FIELDS, Subject
 from exposurekit.service.findings.removals import CONFIRMING_ABSENCES
 from exposurekit.service.models import Site
 from exposurekit.text.us_addresses import STATES, state_code
+from exposurekit.text.words import without_generation
 
 TemplateName = Literal["ccpa", "gdpr", "neutral"]  # of an opt-out by email
 ANSWER_WITHIN_DAYS: Mapping[TemplateName, float] = {"ccpa": 45, "gdpr": 30, "neutral": 30}
@@ -185,9 +186,10 @@ class Search(_Part):
         return tuple(key for key, text in templates.items() if names & {*_template_fields(text)})
 
     def query(self, values: Mapping[str, str]) -> dict[str, str] | None:
-        """Return the query for a person's values; None if the path lacks one."""
+        """Return the query for a person's values; None if the path lacks one. Sites list no Jr. under the last name."""
         state = state_code(values["state"])
         values = {**values, "state": state, STATE_NAME: STATES.get(state, state)}
+        values["last_name"] = without_generation(values["last_name"])
         path = {f"{{{name}}}": " ".join(values[name].split()) for name in self.path_fields}
         parameters = {name: text.format_map(values) for name, text in self.fields.items()}
         return path | parameters if all(value.strip(" .") for value in path.values()) else None

@@ -69,7 +69,17 @@ EMAIL_LISTS = (
     *(EMAILS, json.dumps(EMAILS), ["a@x.example", "b@x.example"]),
     *("a@x.example,b@x.example", " a@x.example , b@x.example, "),
 )
-FULL_NAMES = {"Janie Doe": ("Janie", "Doe"), "Mary Ann  Doe": ("Mary Ann", "Doe"), "Cher": ("Cher", "")}
+FULL_NAMES = {
+    "Janie Doe": ("Janie", "Doe"),
+    "Mary Ann  Doe": ("Mary Ann", "Doe"),
+    "Cher": ("Cher", ""),
+    "Zeb Otterwick Jr.": ("Zeb", "Otterwick Jr."),
+    "Zeb Ii": ("Zeb", "Ii"),
+    "Ludwig Otto van der Moor III": ("Ludwig Otto", "van der Moor III"),
+    "Ana de la Moor": ("Ana", "de la Moor"),
+    "Van Moor": ("Van", "Moor"),
+    "Anh Van Moor": ("Anh Van", "Moor"),
+}
 NUMBERS = {
     "+1 (555) 123-4567": "15551234567",
     "555.123.4567": "5551234567",

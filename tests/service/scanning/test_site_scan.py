@@ -269,6 +269,14 @@ def test_a_search_has_the_state_as_code_or_name():
     assert search.query(elsewhere) == {"code": "Ontario", "name": "Ontario"}
 
 
+@pytest.mark.parametrize("last_name", ["Otterwick Jr.", "Otterwick, III", "Otterwick junior"])
+def test_a_search_has_no_generation(last_name):
+    """Sites find nobody under the last name Otterwick Jr., and somebody would seem to be listed nowhere."""
+    search = definition(search={"fields": {"name": "{first_name} {last_name}"}}).search
+    values = Subject(names=(Name("Paul", last_name),)).values()
+    assert search.query(values) == {"name": "Paul Otterwick"}
+
+
 def test_names_in_the_path_are_searched_and_repeated(town, scan):
     """A person without a value for the path is not searched for, which proves no absence; earlier queries are sent."""
     url = "http://seekfolk.example/people/{first_name}-{last_name}/{state_name}/{city}"
