@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from exposurekit.service.accounts.subject import Place
-from exposurekit.service.matching.contact_normalization import address_words, location_words, street
+from exposurekit.service.matching.contact_normalization import address_words, is_unit, location_words, street
 from exposurekit.text.us_addresses import STATES, state_of
 
 ZIP_DIGITS = 5
@@ -121,7 +121,7 @@ def _is_state_alone(location: Location, number: int) -> bool:
         number == location.state_part
         and _state(named) is not None
         and any(
-            normalized[0] != "unit" and normalized == _without_numbers(normalized)
+            not is_unit(normalized) and normalized == _without_numbers(normalized)
             for normalized in location.normalized[:number]
         )
     )
@@ -143,6 +143,6 @@ def same_street(place: Place, location: Location) -> bool:
     if line is None or f" {line} " not in f" {' '.join(chain.from_iterable(location.normalized))} ":
         return False
     # Every town has a Main Street: a listed town must be the same.
-    parts = sum(normalized[0] != "unit" for normalized in location.normalized)
+    parts = sum(not is_unit(normalized) for normalized in location.normalized)
     has_town = parts > 1 or location.state is not None
     return not has_town or not place.city or same_city(place, location) or same_zip(place, location)

@@ -130,6 +130,9 @@ def test_a_short_name_must_be_spelled_exactly():
         ({"phone_numbers": ("609.555.0124",)}, "possible"),
         ({"locations": ("12 ACORN ST APT 9, Saint Quillmarsh NJ",)}, "match"),
         ({"locations": ("12 Acorn Street, Apt 4",)}, "match"),
+        ({"locations": ("12 Acorn Street, Bldg 4",)}, "match"),
+        ({"locations": ("12 Acorn Street, 2nd Floor",)}, "match"),
+        ({"locations": ("12 Acorn Street, Rear",)}, "match"),
         ({"locations": ("12 Acorn Street, Elsewhere",)}, "possible"),
         ({"locations": ("12 Acorn Street, Elsewhere, TX",)}, "other"),
         ({"locations": ("12 Acorn Avenue, Saint Quillmarsh, NJ",)}, "possible"),
@@ -254,6 +257,30 @@ def test_the_reasons_contain_no_personal_value():
 )
 def test_a_phone_number_matches_in_any_format(one, other):
     assert phone(one) == phone(other) is not None
+
+
+@pytest.mark.parametrize(
+    ("line", "listed"),
+    [
+        ("12 Quillfern St Bldg 3", "12 Quillfern Street"),
+        ("12 Quillfern St, Floor 2", "12 Quillfern St., Apt 9"),
+        ("12 Quillfern St 2nd Floor", "12 Quillfern St FL 2"),
+        ("12 Quillfern St Lot 5", "12 QUILLFERN ST LOT5"),
+        ("12 Quillfern St Apt4B", "12 Quillfern St #4B"),
+        ("12 Quillfern St Rear", "12 Quillfern St"),
+        ("Apt 4, 12 Quillfern St", "12 Quillfern St"),
+        ("P.O. Box 12", "PO Box 12"),
+        ("P O Box 12", "post office box 12"),
+        ("100 Space Center Blvd", "100 Space Center Boulevard Trailer 2"),
+        ("100 Lot Road", "100 Lot Rd"),
+        ("Flat Rock Rd 12", None),
+        ("100 Penthouse", "100 Penthouse"),
+    ],
+)
+def test_a_street_is_the_same_in_any_unit(line, listed):
+    """Publication 28 of the Postal Service, Appendix C2, has the units."""
+    assert street(line) == (None if listed is None else street(listed))
+    assert (street(line) is None) == (listed is None)
 
 
 @pytest.mark.parametrize("line", ["", "Acorn Cottage", "12", "Apt 4"])
