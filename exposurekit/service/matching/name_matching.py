@@ -5,6 +5,7 @@ Bartholomew; rapidfuzz measures spelling differences. Nothing is cached, because
 """
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -22,6 +23,21 @@ _BEGINNING_MIN = 3  # letters of a shortened first name: Zeb for Zebediah
 _PARTIAL = -1  # points of an initial, or of the beginning of a first name
 _PART_MIN = 4  # letters of half a double name that is specific enough
 _GENERATION = re.compile(rf"(?<=[\w.])[\s,]+({'|'.join(GENERATIONS)})\b\.?(?=\s*(?:,|$))")
+
+_UMLAUTS = str.maketrans(
+    {
+        "ä": "ae",
+        "ö": "oe",
+        "ü": "ue",
+        "å": "aa",
+        "ø": "oe",
+        "Ä": "Ae",
+        "Ö": "Oe",
+        "Ü": "Ue",
+        "Å": "Aa",
+        "Ø": "Oe",
+    }
+)
 
 _NICKNAMES = NickNamer()
 
@@ -43,7 +59,9 @@ def names_fit(names: Sequence[Name], text: str) -> Fit | None:
 
     The registered name comes first, and its middle name is used for all. Jr. and Sr. are different people.
     """
-    listed, listed_generation = _split_generation(text[:NAME_MAX], words_min=2)
+    listed, listed_generation = text[:NAME_MAX], None
+    if not any(_key(name.last) in GENERATIONS for name in names):  # Ii and Junior are last names, too
+        listed, listed_generation = _split_generation(listed, words_min=2)
     split = [_split_generation(name.last, words_min=1) for name in names]
     generations = {generation for _, generation in split if generation}
     if listed_generation and generations and listed_generation not in generations:
@@ -51,11 +69,17 @@ def names_fit(names: Sequence[Name], text: str) -> Fit | None:
     registered = [replace(name, last=last) for name, (last, _) in zip(names, split, strict=True)]
     middle = words(names[0].middle) if names else []
     last_names = {_key(name.last) for name in registered}
+    if not listed.isascii() and len(listed.split()) == 1:
+        listed = _spaced(listed, registered)
+    readings = [reading for text in dict.fromkeys((listed, _spelled_out(listed))) for reading in _parse(text)]
     return best_fit(
         fit if at == 0 else replace(fit, reasons=(*fit.reasons, "name: one of the person's other names"))
-        for first_names, last in _parse(listed)
+        for first_names, last in readings
         for at, name in enumerate(registered)
-        for fit in _compare(name, first_names, last, middle, last_names)
+        for spelled in dict.fromkeys(
+            (name, replace(name, first=_spelled_out(name.first), last=_spelled_out(name.last)))
+        )
+        for fit in _compare(spelled, first_names, last, middle, last_names)
     )
 
 
@@ -94,6 +118,19 @@ def _compare(
             yield Fit(by_first[0] + by_last[0] + points, (*name_reasons, *reasons), is_partial)
 
 
+def _spelled_out(name: str) -> str:
+    """Return a name without umlauts, such as Mueller for Müller; without accents it is also Muller."""
+    return name if name.isascii() else unicodedata.normalize("NFC", name).translate(_UMLAUTS)
+
+
+def _spaced(listed: str, names: Sequence[Name]) -> str:
+    """Separate the last name from the first if the whole is one of the names, as Chinese and Korean write them."""
+    key = _key(listed)
+    return next(
+        (f"{name.first} {name.last}" for name in names if _key(name.last + name.first) == key), listed
+    )
+
+
 def _split_generation(name: str, *, words_min: int) -> tuple[str, int | None]:
     """Split off the generation, such as 2 of Otterwick Jr.; None if none is stated, or too few words are left."""
     plain = fold_case(name)
@@ -117,9 +154,10 @@ def _parse(text: str) -> Iterator[tuple[list[str], str]]:
             yield nicknames, name.last.lower()
         return
     full = f"{name.first} {name.middle} {name.last}"
-    if not (name.middle or name.last):  # Ii is a last name, too
-        full += f" {name.suffix}"
     yield from _orders(full.lower().split()[:_WORDS_MAX], nicknames)
+    if name.suffix:  # perhaps a name: Anna Vi, Naosuke Ii
+        with_suffix = f"{full} {name.suffix.replace(',', ' ')}"
+        yield from _orders(with_suffix.lower().split()[:_WORDS_MAX], nicknames)
     if name.title:  # perhaps a name: Judge Otterwick, St Quillon Ann
         yield from _orders(f"{name.title} {full}".lower().split()[:_WORDS_MAX], nicknames)
 

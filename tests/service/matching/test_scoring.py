@@ -80,6 +80,17 @@ def test_another_name_does_not_match(name):
         (Name("Paul", "Otterwick Jr."), "OTTERWICK, PAUL A"),
         (Name("Paul", "Otterwick Jr."), "Paul Otterwick II"),
         (Name("Naosuke", "Ii"), "Naosuke Ii"),
+        (Name("Anna", "Vi"), "ANNA VI"),
+        (Name("Anna", "Ra"), "Ra, Anna"),
+        (Name("Anna", "Pt"), "Anna M. Pt"),
+        (Name("Anna", "Junior"), "Anna M. Junior"),
+        (Name("Jürgen", "Müllerquill"), "Juergen Muellerquill"),
+        (Name("Juergen", "Muellerquill"), "MÜLLERQUILL JÜRGEN"),
+        (Name("Jürgen", "Müllerquill"), "Jurgen Mullerquill"),
+        (Name("Øyvind", "Bjørquill"), "Oeyvind Bjoerquill"),
+        (Name("小明", "王"), "王小明"),
+        (Name("小明", "王"), "王 小明"),
+        (Name("민준", "김"), "김민준"),
     ],
 )
 def test_a_name_matches_in_any_spelling(name, listed_name):
@@ -95,6 +106,12 @@ def test_father_and_son_are_different_people(listed_name):
     assert names_fit(names, listed_name) is None
     assert names_fit([Name("Paul", "Otterwick, Jr"), *names[1:]], listed_name) is None
     assert names_fit(names[1:], listed_name) is not None
+
+
+def test_a_name_without_spaces_must_be_the_whole_name():
+    assert names_fit([Name("小明", "李")], "王小明") is None
+    assert names_fit([Name("小", "王")], "王小明") is None
+    assert names_fit([Name("Al", "Len")], "Lenal") is None
 
 
 def test_a_short_name_must_be_spelled_exactly():
