@@ -57,7 +57,8 @@ class Fit:
 def names_fit(names: Sequence[Name], text: str) -> Fit | None:
     """Compare a listed name, in any order and case, with a person's names; None if it is another name.
 
-    The registered name comes first, and its middle name is used for all. Jr. and Sr. are different people.
+    The registered name comes first; its middle name is that of all names with the same first name. Jr. and Sr. are
+    different people.
     """
     listed, listed_generation = text[:NAME_MAX], None
     if not any(_key(name.last) in GENERATIONS for name in names):  # Ii and Junior are last names, too
@@ -66,8 +67,9 @@ def names_fit(names: Sequence[Name], text: str) -> Fit | None:
     generations = {generation for _, generation in split if generation}
     if listed_generation and generations and listed_generation not in generations:
         return None
-    registered = [replace(name, last=last) for name, (last, _) in zip(names, split, strict=True)]
-    middle = words(names[0].middle) if names else []
+    registered = with_middle_names(
+        [replace(name, last=last) for name, (last, _) in zip(names, split, strict=True)]
+    )
     last_names = {_key(name.last) for name in registered}
     if not listed.isascii() and len(listed.split()) == 1:
         listed = _spaced(listed, registered)
@@ -79,7 +81,7 @@ def names_fit(names: Sequence[Name], text: str) -> Fit | None:
         for spelled in dict.fromkeys(
             (name, replace(name, first=_spelled_out(name.first), last=_spelled_out(name.last)))
         )
-        for fit in _compare(spelled, first_names, last, middle, last_names)
+        for fit in _compare(spelled, first_names, last, last_names)
     )
 
 
@@ -102,9 +104,7 @@ def best_fit(fits: Iterable[Fit]) -> Fit | None:
     return max(fits, key=lambda fit: fit.points, default=None)
 
 
-def _compare(
-    name: Name, first_names: list[str], last: str, middle: list[str], last_names: set[str]
-) -> Iterator[Fit]:
+def _compare(name: Name, first_names: list[str], last: str, last_names: set[str]) -> Iterator[Fit]:
     first_key, last_key = _key(name.first), _key(name.last)
     by_last = _compare_last(name.last, last_key, last)
     if not by_last or not first_key:
@@ -112,7 +112,7 @@ def _compare(
     for count in (1, 2):  # Mary Ann, Mary-Ann and Maryann
         by_first = _compare_first(first_key, first_names[:count]) if len(first_names) >= count else None
         if by_first and (by_first[0] >= 0 or by_last[0] >= 0):
-            points, *reasons = _compare_middle(middle, first_names[count:], last_names)
+            points, *reasons = _compare_middle(words(name.middle), first_names[count:], last_names)
             name_reasons = [reason for _, reason in (by_last, by_first) if reason] or ["name: the same"]
             is_partial = by_first[0] == _PARTIAL
             yield Fit(by_first[0] + by_last[0] + points, (*name_reasons, *reasons), is_partial)

@@ -221,6 +221,26 @@ def test_a_household_member_with_a_similar_name_is_possible(name, evidence, verd
     assert matched(name, **shared, **evidence).verdict == verdict
 
 
+@pytest.mark.parametrize(
+    ("listed_name", "reason"),
+    [
+        ("Ann Marie Quillfen", None),
+        ("Mary Zoe Quillfen", "middle name differs"),
+        ("Mary Beth Quillfen", "middle name"),
+        ("Mamie Zoe Otterwick", "middle name differs"),
+    ],
+)
+def test_a_middle_name_belongs_to_the_registered_first_name(listed_name, reason):
+    names = [
+        Name("Mary", "Otterwick", "Beth"),
+        Name("Ann", "Quillfen"),
+        Name("Mary", "Quillfen"),
+        Name("Mamie", "Otterwick"),  # a nickname
+    ]
+    middle = [one for one in names_fit(names, listed_name).reasons if one.startswith("middle")]
+    assert middle == ([reason] if reason else [])
+
+
 def test_a_middle_name_is_no_second_identifier():
     assert matched("Bartholomew Quentin Nettle-Moor", age=41).verdict == "possible"
 
