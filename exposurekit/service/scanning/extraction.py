@@ -34,6 +34,15 @@ LISTS = ("relations", "aliases", "locations", "emails", "phone_numbers")
 _BLOCKED_STATUSES = {403, 429}
 # Not part of a date or of a decimal number.
 _WHOLE_NUMBERS = re.compile(r"(?<![\d.,/])(?<!\d-)\d{1,3}(?![\d.,/]*\d)(?!-\d{4}|-\d\d?-\d)", re.ASCII)
+_AGE_BEFORE = re.compile(r"\bage[ds]?\W{0,3}$", re.IGNORECASE)
+_YEARS_AFTER = re.compile(r"\s*-?(?:years?|yrs?|y\.?/?o)\b", re.IGNORECASE)
+_MONTHS = (
+    "(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
+    "|nov(?:ember)?|dec(?:ember)?)"
+)
+_MONTH_BEFORE = re.compile(rf"\b{_MONTHS}\.?\s*$", re.IGNORECASE)
+_MONTH_AFTER = re.compile(rf"(?:st|nd|rd|th)?\.?\s*(?:of\s+)?{_MONTHS}\b", re.IGNORECASE)
+_BESIDE_MAX = 12  # characters beside a number that say what it is
 
 # The data does not have the shape that a JMESPath expression expects.
 _SHAPE_ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
@@ -154,9 +163,27 @@ def _first(extract: _Extract, selectors: Sequence[str], max_length: int = TEXT_M
 
 
 def first_age(texts: Sequence[str]) -> int | None:
-    """Return the first whole number in texts that may be an age; None without one."""
-    numbers = (int(match[0]) for text in texts for match in _WHOLE_NUMBERS.finditer(text))
-    return next((number for number in numbers if number <= AGE_MAX), None)
+    """Return the first whole number in texts that may be an age, if none is called one; None without one.
+
+    >>> first_age(["Born Feb 29, 1980 (46)"]), first_age(["2 addresses, age 46"]), first_age(["Born Feb 29, 1980"])
+    (46, 46, None)
+    """
+    matches = [match for text in texts for match in _WHOLE_NUMBERS.finditer(text)]
+    ages = [(rank, match) for match in matches if int(match[0]) <= AGE_MAX and (rank := _age_rank(match))]
+    return int(min(ages, key=lambda age: age[0])[1][0]) if ages else None
+
+
+def _age_rank(match: re.Match[str]) -> int:
+    """How clearly a number is an age, from 1 (it is called one); 0: it is the day of a date."""
+    before = match.string[max(0, match.start() - _BESIDE_MAX) : match.start()]
+    after = match.string[match.end() : match.end() + _BESIDE_MAX]
+    if _AGE_BEFORE.search(before):
+        return 1
+    if _YEARS_AFTER.match(after):
+        return 2
+    if before.endswith("(") and after.startswith(")"):
+        return 3
+    return 0 if _MONTH_BEFORE.search(before) or _MONTH_AFTER.match(after) else 4
 
 
 def _url(extract: _Extract, selectors: Sequence[str], page_url: str) -> str | None:

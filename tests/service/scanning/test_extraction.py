@@ -147,10 +147,18 @@ def test_unreadable_listings_are_counted(read_page, content, listings, unreadabl
     [
         *(("41", 41), ("Age: 41 (born 1984)", 41), ("born 1984, 41 years", 41)),
         *(("0", 0), ("125", 125), ("126", None), ("999 or 40s", 40)),
+        *(
+            ("Born Feb 29, 1980 (46)", 46),
+            ("born 29th of May", None),
+            ("Juniper 41", 41),
+            ("2 addresses, AGE: 46", 46),
+        ),
+        *(("Lived here 12 years, age 46", 46), ("3 phones, 46 years", 46), ("age 46 (3 addresses)", 46)),
+        *(("46 (3 addresses)", 46), ("February 29", None), ("29. Feb. 1980", None), ("Mar 3: 46", 46)),
         *((text, None) for text in ("05/1984", "1984-05-01", "1,984", "4.5", "unknown", "٤١", "9" * 5_000)),
     ],
 )
-def test_an_age_is_the_first_plausible_whole_number(age_text, age):
+def test_an_age_is_called_one_or_the_first_plausible_number(age_text, age):
     (listing,) = html(ONE.format(f"<b class=age>{age_text}</b>")).listings
     assert listing.age == age
 
