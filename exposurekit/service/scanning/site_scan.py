@@ -207,12 +207,12 @@ def _queries(site: Definition, subject: Subject) -> list[Query]:
 
 
 def _all_queries(site: Definition, subject: Subject) -> list[Query]:
-    queries = (site.search.query(subject.values(*pair)) for pair in islice(_pairs(subject), PAIRS_MAX))
+    queries = (site.search.query(subject.values(*pair)) for pair in islice(search_pairs(subject), PAIRS_MAX))
     return _unique([query for query in queries if query is not None])
 
 
-def _pairs(subject: Subject) -> Iterator[tuple[Name, Place]]:
-    """The pairs of a name and a place; the current pair first, then other names and former places in turn."""
+def search_pairs(subject: Subject) -> Iterator[tuple[Name, Place]]:
+    """Yield the pairs of a name and a place to search for; the current pair first, then other names and former places in turn."""
     names, (place, *former_places) = subject.names, subject.places or (Place(),)
     if not names:
         return

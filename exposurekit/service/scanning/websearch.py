@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import chain, islice, zip_longest
 from typing import Any
 
 from sqlalchemy import func, select, true
@@ -22,13 +23,16 @@ from exposurekit.service.http.client import FetchError, Response
 from exposurekit.service.models import Page
 from exposurekit.service.scanning import html_text
 from exposurekit.service.scanning.politeness import FETCH_FAILURES, CancelCheck, PoliteFetcher
+from exposurekit.service.scanning.site_scan import search_pairs
 from exposurekit.service.sites.definition import Definition, Politeness
 from exposurekit.service.storage.database import DAMAGED, Session
 from exposurekit.service.storage.encryption import DecryptionError
 from exposurekit.service.storage.tables import links, records
 from exposurekit.service.storage.tables import users as USERS  # noqa: N812  the table, not the module
 from exposurekit.text.urls import page_key, site_host
+from exposurekit.text.words import without_generation
 
+QUERIES_MAX = 3  # for the names and places of a person
 ENGINE = "search engine"  # its name in the site statistics
 RESULTS_MAX = 20  # that are read, of people-search sites and of others
 SITE_RESULTS_MAX = 3  # of one people-search site: each takes a turn from its scans
@@ -80,10 +84,15 @@ async def search(
     """
     by_host = {site_host(site.search.url): site for site in sites}
     try:
-        results = await _results(engine, _query(subject), engine_fetcher, cancel_check)
+        answers = [await _results(engine, query, engine_fetcher, cancel_check) for query in _queries(subject)]
     except (*FETCH_FAILURES, InvalidResponse) as error:
         reason = error.reason if isinstance(error, FetchError) else type(error).__name__.lower()
         return SearchResult(inconclusive=reason)
+    by_page: dict[str, str] = {}
+    for url in chain.from_iterable(zip_longest(*answers)):  # the best of each query first
+        if url is not None:
+            by_page.setdefault(page_key(url), url)
+    results = [*by_page.values()]
     elsewhere = [url for url in results if site_host(url) not in by_host][:RESULTS_MAX]
     urls = [*elsewhere, *_on_sites(results, by_host)]
 
@@ -183,9 +192,13 @@ def _url(result: Any) -> str | None:
     return url if isinstance(url, str) and len(url) <= URL_MAX else None
 
 
-def _query(subject: Subject) -> str:
-    values = subject.values()
-    return f'"{values["first_name"]} {values["last_name"]}" {values["city"]}'.strip()
+def _queries(subject: Subject) -> list[str]:
+    queries = (
+        f'"{name.first} {without_generation(name.last)}" {place.city}'.strip()
+        for name, place in search_pairs(subject)
+        if name.first and name.last
+    )
+    return list(islice(dict.fromkeys(queries), QUERIES_MAX))
 
 
 async def _read_page(

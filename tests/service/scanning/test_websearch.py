@@ -66,6 +66,34 @@ def test_a_records_page_is_noted_and_others_are_links(house, town):
     ]
 
 
+def test_other_names_and_former_places_are_searched_for(house, town):
+    queries = []
+
+    def answer(request):
+        query = request.parameters()["q"]
+        queries.append(query)
+        urls = [f"http://blog.example/{len(queries)}", "http://blog.example/same"]
+        return Response(json.dumps({"results": [{"url": url} for url in urls]}).encode(), kind=JSON)
+
+    town.opens("search", answer)
+    town.opens("blog", lambda _: html("<p>Juniper Otterwick, 3 Kite Lane</p>"))
+    juniper = house.scanned_juniper(
+        last_name="Quillfeather Jr.",
+        aliases=[{"first_name": "Juniper", "last_name": "Otterwick"}, {"last_name": "Moor"}],
+        addresses=[
+            {"city": "Oakmere", "state": "CA"},
+            {"address1": "3 Kite Lane", "city": "Fogmantle", "state": "CA"},
+            {"city": "Mothgate", "state": "CT"},
+        ],
+    )
+    assert queries == [
+        '"Juniper Quillfeather" Oakmere',
+        '"Juniper Otterwick" Oakmere',
+        '"Juniper Quillfeather" Fogmantle',
+    ]
+    assert links_of(house, juniper) == [f"http://blog.example/{end}" for end in (1, 2, 3, "same")]
+
+
 def test_only_comparable_listings_are_compared(house, town):
     """Not removed ones, or those of people who are damaged or were not scanned since searches note pages."""
     town.opens("Seekfolk", Folk([Card("r1"), Card("r2")], others={"/r1": lambda _: html(DATA)}))
