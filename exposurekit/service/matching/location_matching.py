@@ -17,29 +17,26 @@ _SEGMENTS = re.compile(r"[,;|\n\u00b7\u2022()]+")
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A listed location: the words of each part, and the state's code, with the number of the part that names it."""
+    """A listed location: the words of each part, also abbreviated, and the state's code, with the part that names it."""
 
     parts: tuple[list[str], ...]
+    normalized: tuple[list[str], ...]
     state: str | None = None
     state_part: int = -1
-
-    @property
-    def normalized(self) -> list[list[str]]:
-        """The words of each part, abbreviated."""
-        return [address_words(" ".join(part)) for part in self.parts]
 
 
 def parse_location(text: str) -> Location:
     """Split a listed location into its parts, and find its state."""
     parts = tuple(location_words(part) for part in _SEGMENTS.split(text[:300]))
     parts = tuple(part for part in parts if part)
+    normalized = tuple(address_words(" ".join(part)) for part in parts)
     # The state comes last, before the ZIP code and the country.
     for number, part in reversed([*enumerate(parts)]):
         named = _without_numbers(part)
         for count in (3, 2, 1):
             if state := _state(" ".join(named[-count:])):
-                return Location(parts, state, number)
-    return Location(parts)
+                return Location(parts, normalized, state, number)
+    return Location(parts, normalized)
 
 
 def _without_numbers(part: list[str]) -> list[str]:

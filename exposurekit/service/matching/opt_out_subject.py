@@ -37,6 +37,8 @@ def as_listed(subject: Subject, record: Mapping[str, Any]) -> Subject:
 def _listed_name(subject: Subject, record: Mapping[str, Any]) -> Name | None:
     names = with_middle_names(subject.names)
     for text in (record["name"], *record["aliases"]):
+        if names_fit(names, text) is None:  # all at once: a record has many aliases
+            continue
         fits = [(fit.points, name) for name in names if (fit := names_fit([name], text))]
         if fits:
             return max(fits, key=lambda fit: fit[0])[1]
