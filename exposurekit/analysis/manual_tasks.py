@@ -39,6 +39,7 @@ _FORM_FIELDS = ("name", "first_name", "last_name", "email", "phone_number", "add
 _FORM_HEADINGS = ("To enter (required)", "Also on file, only if the form asks")
 _PAGE_HEADINGS = ("On file; check which one is on the page", "Also on file")
 _PAGE_KINDS = {"phone": "phone_number"}
+ADDRESS_DIFFERS = "differs: locations, no address on file is listed; enter what the listing shows, so that the site learns no other"
 WHICH_NAME = (
     "You act for the person: where a step says “your name”, enter theirs, as it is on file. If a form makes you search "
     "for the listing, search for the name as listed; if it asks which listing you mean, give its reference and link."
@@ -377,6 +378,10 @@ def _listing_warnings(
     yield from name_warning(_text(row.get("name")), [*own, *aliases])
     age = row.get("age")
     yield from age_warning(None if is_missing(age) else int(age), first.get("birth_date"), as_of)  # type: ignore[arg-type]
+    address = {part: text for part in ADDRESS_FIELDS if (text := first.get(part))}
+    listed = [text for text in _texts(row.get("locations")) if state_of(text)]
+    if address and listed and not any(_agreement(address, text) for text in listed):
+        yield ADDRESS_DIFFERS
 
 
 def listed_as(name: str) -> str:

@@ -8,6 +8,7 @@ from support.histories import Clock, Person, Service, a_link, a_record, an_alert
 
 from exposurekit import analysis, frames
 from exposurekit.analysis.manual_tasks import (
+    ADDRESS_DIFFERS,
     LISTING,
     NO_VALUES,
     FormValue,
@@ -305,6 +306,22 @@ def test_an_age_that_differs_from_the_birth_date_is_noted(as_of, age):
     assert task.cautions == ((expected,) if age else ())
     assert task.warnings == (task.cannot_start, *task.cautions)
     assert tasks(described({}))[0].cautions == ()
+
+
+@pytest.mark.parametrize(
+    ("locations", "is_warned"),
+    [
+        (["Mothgate, CT"], True),
+        (["Tall Pines, TX"], True),
+        (["Mothgate, CT", "TALL PINES CA 90210"], False),
+        (["1 Elm Street, Oakmere, Oregon"], False),
+        (["4 addresses"], False),
+        ([], False),
+    ],
+)
+def test_an_address_that_is_not_listed_is_noted(locations, is_warned):
+    [task] = tasks(described({}, records=[RECORD | {"locations": locations}]))
+    assert (ADDRESS_DIFFERS in task.warnings) == is_warned
 
 
 @pytest.mark.parametrize(
