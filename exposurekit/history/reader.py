@@ -25,7 +25,7 @@ from exposurekit.history.storage.schema import BUCKETS, CONTENT_OF, TABLES, buck
 from exposurekit.text.times import DAY, EPOCH, When, end_of_day, format_time, parse_start, parse_time
 
 MAX_TRIES = 5
-MAX_JOIN_ROWS = 1_000_000  # joined at a time
+MAX_JOIN_ROWS = 500_000  # joined at a time
 MIN_TIME, MAX_TIME = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
 MIN_DAY, MAX_DAY = -(2**31), 2**31 - 1
 
@@ -392,7 +392,9 @@ class HistoryReader:
 
         def ask(engine: Engine, part: tuple[int, int]) -> pa.Table:
             low, high = part
-            return self.query(text, names, {**parameters, "low": low, "high": high}, engine=engine)
+            rows = self.query(text, names, {**parameters, "low": low, "high": high}, engine=engine)
+            # The columns of an engine's answer are freed together; of a copy, one at a time.
+            return pa.table({name: _copied(rows[name]) for name in rows.column_names})
 
         rows = max(map(self._n_rows, names))
         parts = in_parts(0, BUCKETS - 1, rows, self.max_join_rows)
@@ -502,10 +504,7 @@ class HistoryReader:
         parameters = {"kind": kind, "as_of": self.instant(as_of, latest), "upto": latest.upto}
         named = [f"content.{name}" for name in dict.fromkeys(("key", *columns))]
         text = sql.items(content, self.statuses(kind, latest), named)
-        # In order, each part's columns can be freed one at a time; as answers of an engine they would be freed together.
-        return pa.concat_tables(
-            map(_in_item_order, self.query_by_buckets(text, ("changes", content), parameters))
-        )
+        return pa.concat_tables(self.query_by_buckets(text, ("changes", content), parameters))
 
     def _n_rows(self, name: str) -> int:
         return sum(rows for _, rows, _ in self.store.sizes(name))
@@ -552,6 +551,11 @@ def _in_item_order(rows: pa.Table) -> pa.Table:
     columns = dict(zip(rows.column_names, rows.columns, strict=True))
     del rows
     return pa.table({name: pc.take(columns.pop(name), order, memory_pool=_POOL) for name in [*columns]})
+
+
+def _copied(values: pa.ChunkedArray) -> pa.Array:
+    chunks = values.chunks or [pa.array([], values.type)]
+    return pa.concat_arrays(chunks, memory_pool=_POOL)  # `combine_chunks` would use Arrow's own pool
 
 
 def _reasons(people: pd.DataFrame, column: str) -> "pd.Series[str]":
