@@ -31,6 +31,7 @@ MIN_DAY, MAX_DAY = -(2**31), 2**31 - 1
 
 # The columns that identify an alert's record where ids change, the surest first.
 _RECORD_COLUMNS = (["record_id"], ["site", "href"], ["site"])
+_ALERT_COLUMNS = ("user_id", "alert_number", "record_id", "site", "status", "href")
 _LISTING_COLUMNS = ("user_id", *manual_tasks.LISTING)
 # Why a load of a person was not complete, where no other reason is stored.
 _REASONS = {
@@ -222,7 +223,13 @@ class HistoryReader:
     # --- records, links and alerts at an instant ---
 
     def records(
-        self, as_of: When = None, *, user: UserIds = None, site: Choice = None, status: Choice = None
+        self,
+        as_of: When = None,
+        *,
+        user: UserIds = None,
+        site: Choice = None,
+        status: Choice = None,
+        columns: Sequence[str] | None = None,
     ) -> pd.DataFrame:
         """List every record ever observed, at its status then: the columns of `Exposure.records` and when it changed.
 
@@ -231,6 +238,7 @@ class HistoryReader:
             user: One id or several; None for everyone.
             site: One site or several, ignoring case; None for all. One without records gives a warning.
             status: One status or several, ignoring case; ``"open"`` for every open one.
+            columns: Those of `Exposure.records` to read besides ``status``, which takes less time and memory; None: all.
 
         Returns:
             One row per record. ``status`` may also be ``vanished`` (was open, no longer listed, removal not verified) or
@@ -240,6 +248,7 @@ class HistoryReader:
 
         Raises:
             NotFound: Nothing was observed by then, or ever of one of the users.
+            InvalidArgument: There is no such column.
 
         Source: specification, "Record".
 
@@ -248,9 +257,12 @@ class HistoryReader:
         >>> {*history.records(status="open")["status"]} <= {"discovered", "pending removal"}
         True
         """
-        latest = self.latest()
-        table = self._items("record", as_of, latest).drop(columns="key")
-        return self._selected(table, latest, user, site=site, status=status)
+        latest, only = self.latest(), _checked("records", columns, ("status",))
+        if user is None or site is not None or status is not None:
+            table = self._items("record", self.instant(as_of, latest), latest, only).drop(columns="key")
+            return self._selected(table, latest, user, site=site, status=status)
+        selected = self._user_table(user, latest.upto)
+        return self._items("record", self.instant(as_of, latest), latest, only, selected).drop(columns="key")
 
     def links(self, as_of: When = None, *, user: UserIds = None, contains: Choice = None) -> pd.DataFrame:
         """List every link ever observed: the columns of `Exposure.links`, ``presence`` (listed, vanished or unknown), when.
@@ -264,7 +276,7 @@ class HistoryReader:
         ['user_id', 'url', 'title', 'contains', 'presence']
         """
         latest = self.latest()
-        table = self._items("link", as_of, latest).drop(columns="key")
+        table = self._items("link", self.instant(as_of, latest), latest).drop(columns="key")
         return self._selected(table, latest, user, contains=contains)
 
     def alerts(
@@ -275,6 +287,7 @@ class HistoryReader:
         site: Choice = None,
         status: Choice = None,
         source_type: Choice = None,
+        columns: Sequence[str] | None = None,
     ) -> pd.DataFrame:
         """List every alert ever observed: the columns of `Exposure.alerts`, ``presence`` (listed, vanished, unknown), when.
 
@@ -283,30 +296,46 @@ class HistoryReader:
         ambiguous). ``alert_number`` numbers a person's listed alerts from 0, as `Exposure.alerts` does if the service lists
         new alerts last; those that are no longer listed follow.
         Alerts that a service repeats word for word about one item are one alert here, and several in `Exposure.alerts`.
-        ``html`` is the service's markup, unsanitized. The other arguments select rows, as in `Exposure.alerts`.
+        ``html`` is the service's markup, unsanitized. ``columns`` are those of the alert itself to read besides what
+        identifies it, which takes less time and memory; None: all. The other arguments select rows, as in `Exposure.alerts`.
 
         Raises:
             NotFound: Nothing was observed by then, or ever of one of the users.
+            InvalidArgument: There is no such column.
 
         >>> history.alerts()["presence"].unique().tolist()
         ['listed']
         """
-        latest = self.latest()
-        alerts = _in_service_order(self._items("alert", as_of, latest).drop(columns="key"))
-        numbers = alerts.groupby("user_id").cumcount().astype("int64")
-        # What an alert repeats of its record may be older than the record.
-        keyed = alerts.assign(alert_number=numbers, key=self._record_keys(alerts, as_of, latest)).drop(
-            columns="status"
-        )
-        records = self._items("record", as_of, latest, None if self.answers is not None else _LISTING_COLUMNS)
-        listing = (*manual_tasks.LISTING, "status")
-        table = manual_tasks.with_listings(keyed, records, by="key", columns=listing)
-        table["status"] = table["status"].cat.remove_unused_categories()
-        table = table[[*alerts.columns, *manual_tasks.LISTING]]
+        latest, only = self.latest(), _checked("alerts", columns, _ALERT_COLUMNS)
+        table = self._alerts(self.instant(as_of, latest), latest, only)
         return self._selected(table, latest, user, site=site, status=status, source_type=source_type)
 
+    @cached_answer
+    def _alerts(self, until: datetime, latest: AsOf, only: tuple[str, ...] | None) -> pd.DataFrame:
+        """Return every alert, or some columns of it, with its record's."""
+        alerts = _in_service_order(self._items("alert", until, latest, only).drop(columns="key"))
+        users = alerts["user_id"].to_numpy()
+        numbers = np.arange(len(users)) - np.searchsorted(users, users)
+        # What an alert repeats of its record may be older than the record.
+        keyed = alerts.assign(alert_number=numbers, key=self._record_keys(alerts, until, latest))
+        keys = keyed[["user_id", "key"]].dropna().drop_duplicates().astype("int64")
+        selected = pa.table({name: pa.array(keys[name]) for name in ("user_id", "key")})
+        records = self._items("record", until, latest, _LISTING_COLUMNS, selected)
+        listing = (*manual_tasks.LISTING, "status")
+        table = manual_tasks.with_listings(keyed.drop(columns="status"), records, by="key", columns=listing)
+        table["status"] = table["status"].cat.remove_unused_categories()
+        return table[[*alerts.columns, *manual_tasks.LISTING]]
+
     def last_changes(self, kind: str, until: datetime, latest: AsOf, columns: Sequence[str]) -> pd.DataFrame:
-        """Return the last change of every item of a kind by an instant, without the item's content."""
+        """Return the last change of every item of a kind by an instant, without the item's content.
+
+        If the items were read before, it is theirs: sites and statuses are then categories.
+        """
+        for (name, arguments, _), answer in [*(self.answers or {}).items()]:
+            is_of_items = name == HistoryReader._items.__qualname__ and arguments[:3] == (kind, until, latest)
+            if is_of_items and {*columns} <= {*answer}:
+                items: pd.DataFrame = answer[[*columns]]
+                return items
         text = sql.last_changes(self.statuses(kind, latest), columns)
         return self.frame(text, ("changes",), kind=kind, as_of=until, upto=latest.upto)
 
@@ -386,18 +415,22 @@ class HistoryReader:
         return from_arrow(self.query(text, names, parameters))
 
     def query_by_buckets(
-        self, text: str, names: tuple[str, ...], parameters: Mapping[str, Any]
+        self, text: str, names: tuple[str, ...], parameters: Mapping[str, Any], **inline: pa.Table
     ) -> Iterator[pa.Table]:
         """Run a query bucket range by bucket range (parameters ``low`` and ``high``), so that each join fits in memory."""
 
         def ask(engine: Engine, part: tuple[int, int]) -> pa.Table:
             low, high = part
-            rows = self.query(text, names, {**parameters, "low": low, "high": high}, engine=engine)
+            rows = self.query(text, names, {**parameters, "low": low, "high": high}, engine=engine, **inline)
             # The columns of an engine's answer are freed together; of a copy, one at a time.
             return pa.table({name: _copied(rows[name]) for name in rows.column_names})
 
-        rows = max(map(self._n_rows, names))
-        parts = in_parts(0, BUCKETS - 1, rows, self.max_join_rows)
+        buckets = {
+            bucket_of(user) for one in inline.values() for user in pc.unique(one["user_id"]).to_pylist()
+        }
+        low, high = (min(buckets), max(buckets)) if buckets else (0, BUCKETS - 1)
+        rows = max(map(self._n_rows, names)) * (high - low + 1) // BUCKETS
+        parts = in_parts(low, high, rows, self.max_join_rows)
         if len(parts) > 1 and isinstance(self.engine, DuckDB):
             return self.engine.ask_on_each_core(ask, parts)
         return (ask(self.engine, part) for part in parts)
@@ -475,14 +508,22 @@ class HistoryReader:
 
     @cached_answer
     def _items(
-        self, kind: str, as_of: When, latest: AsOf, only: Collection[str] | None = None
+        self,
+        kind: str,
+        until: datetime,
+        latest: AsOf,
+        only: Collection[str] | None = None,
+        selected: pa.Table | None = None,
     ) -> pd.DataFrame:
-        """Return every item of a kind in order: its content, or some columns of it; its status, when, and its ``key``."""
+        """Return every item of a kind in order: its content, or some columns of it; its status, when, and its ``key``.
+
+        With ``selected``, only the items with these values of ``user_id``, or of ``user_id`` and ``key``.
+        """
         content = CONTENT_OF[kind]
         state = "status" if kind == "record" else "presence"
         named = [column.name for column in frames.TABLES[content] if only is None or column.name in only]
         columns = [name for name in named if name != state]
-        rows = _in_item_order(self._item_rows(kind, as_of, latest, columns))
+        rows = _in_item_order(self._item_rows(kind, until, latest, columns, selected))
         table = frames.frame(content, [rows], only=columns)
         table[state] = _statuses(rows)
         for name in (*_OBSERVATION_COLUMNS, "key"):
@@ -498,13 +539,17 @@ class HistoryReader:
         ids = self._user_table(user, latest.upto)["user_id"].to_pylist()
         return table[table["user_id"].isin(ids)].reset_index(drop=True)
 
-    def _item_rows(self, kind: str, as_of: When, latest: AsOf, columns: Iterable[str]) -> pa.Table:
+    def _item_rows(
+        self, kind: str, until: datetime, latest: AsOf, columns: Iterable[str], selected: pa.Table | None
+    ) -> pa.Table:
         """Return every item of a kind with some columns of its content, in no order."""
         content = CONTENT_OF[kind]
-        parameters = {"kind": kind, "as_of": self.instant(as_of, latest), "upto": latest.upto}
+        parameters = {"kind": kind, "as_of": until, "upto": latest.upto}
         named = [f"content.{name}" for name in dict.fromkeys(("key", *columns))]
-        text = sql.items(content, self.statuses(kind, latest), named)
-        return pa.concat_tables(self.query_by_buckets(text, ("changes", content), parameters))
+        inline = {} if selected is None else {"selected": selected}
+        keys = [name for table in inline.values() for name in table.column_names]
+        text = sql.items(content, self.statuses(kind, latest), named, keys=keys)
+        return pa.concat_tables(self.query_by_buckets(text, ("changes", content), parameters, **inline))
 
     def _n_rows(self, name: str) -> int:
         return sum(rows for _, rows, _ in self.store.sizes(name))
@@ -515,7 +560,7 @@ class HistoryReader:
             return []
         return list(self.frame(sql.STATUSES, ("cube",), kind=kind, upto=latest.upto)["status"])
 
-    def _record_keys(self, alerts: pd.DataFrame, as_of: When, latest: AsOf) -> Any:
+    def _record_keys(self, alerts: pd.DataFrame, until: datetime, latest: AsOf) -> Any:
         """Return the key of each alert's record; missing for a page, and where ids change and it is ambiguous.
 
         There, it is the record with the alert's ``record_id``, else with its ``site`` and ``href``, else with its ``site``
@@ -524,7 +569,7 @@ class HistoryReader:
         if self.records_by == "id":
             return alerts["record_id"].array
         types = {"record_id": "Int64", "site": "str", "href": "str"}
-        names = self.record_names(self.instant(as_of, latest), latest).astype(types | {"key": "Int64"})
+        names = self.record_names(until, latest).astype(types | {"key": "Int64"})
         items = alerts[["user_id", *types]].astype(types).reset_index(drop=True)
         keys: pd.Series[Any] = pd.Series(pd.NA, index=items.index, dtype="Int64")
         for columns in _RECORD_COLUMNS:
@@ -551,6 +596,13 @@ def _in_item_order(rows: pa.Table) -> pa.Table:
     columns = dict(zip(rows.column_names, rows.columns, strict=True))
     del rows
     return pa.table({name: pc.take(columns.pop(name), order, memory_pool=_POOL) for name in [*columns]})
+
+
+def _checked(table: str, columns: Sequence[str] | None, always: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Return the columns to read of a table; None: all."""
+    for name in columns or ():
+        InvalidArgument.check("column", name, [column.name for column in frames.TABLES[table]])
+    return None if columns is None else (*dict.fromkeys((*always, *columns)),)
 
 
 def _copied(values: pa.ChunkedArray) -> pa.Array:
@@ -582,6 +634,9 @@ def _day(at: datetime) -> int:
 
 def _in_service_order(alerts: pd.DataFrame) -> pd.DataFrame:
     """Sort the alerts of each person: listed ones first, then by first observation and position in the service's list."""
-    ordered = alerts.assign(is_gone=alerts["presence"].astype("str") != LISTED)
-    ordered = ordered.sort_values(["user_id", "is_gone", "first_seen_at", "alert_number"], kind="stable")
-    return ordered.drop(columns="is_gone").reset_index(drop=True)
+    is_gone = (alerts["presence"] != LISTED).to_numpy("bool")
+    names = ("alert_number", "first_seen_at", "user_id")
+    number, first, user = (
+        alerts[name].to_numpy("datetime64[us]" if name == "first_seen_at" else "int64") for name in names
+    )
+    return alerts.take(np.lexsort([number, first, is_gone, user])).reset_index(drop=True)

@@ -116,10 +116,22 @@ def transitions(
 STATUSES = f"SELECT DISTINCT status FROM cube WHERE kind = :kind AND {_INGESTED} ORDER BY status"
 
 
-def last_changes(statuses: Sequence[str], columns: Iterable[str] = ("*",), *, by_bucket: bool = False) -> str:
+def _selected(keys: Sequence[str], table: str = "") -> str:
+    """Select the rows with a key in the table `selected`, if there are columns of keys."""
+    columns = ", ".join(f"{table}.{name}" if table else name for name in keys)
+    return f"({columns}) IN (SELECT {', '.join(keys)} FROM selected)" if keys else "TRUE"
+
+
+def last_changes(
+    statuses: Sequence[str],
+    columns: Iterable[str] = ("*",),
+    *,
+    by_bucket: bool = False,
+    keys: Sequence[str] = (),
+) -> str:
     """Select the state of every item at an instant, without its content. Parameters: ``kind``, ``as_of``.
 
-    With ``by_bucket``, those in the buckets ``low`` to ``high``. With ``statuses``, all of `STATUSES`, a status is its
+    With ``by_bucket``, those in the buckets ``low`` to ``high``; with ``keys``, those of the table `selected`. With ``statuses``, all of `STATUSES`, a status is its
     number among them while the log is grouped: groups of millions of texts take twice as long. The instants and numbers of
     an item never decrease from change to change, and once it is not left-censored it stays so: the last ones are the
     greatest, and the log is read once.
@@ -136,17 +148,24 @@ def last_changes(statuses: Sequence[str], columns: Iterable[str] = ("*",), *, by
             SELECT user_id, key, MAX(site) AS site, MAX_BY({grouped}, seq) AS last_status,
                 MIN(seen_at) AS first_seen_at, MAX(seen_at) AS changed_at, MAX(not_before) AS not_before,
                 MAX(episode) AS episode, MIN(left_censored) AS left_censored
-            FROM changes WHERE kind = :kind AND seen_at <= :as_of AND {_INGESTED} AND {within} GROUP BY user_id, key
+            FROM changes WHERE kind = :kind AND seen_at <= :as_of AND {_INGESTED} AND {within} AND {_selected(keys)}
+            GROUP BY user_id, key
         ) grouped
     ) last_change
     """
 
 
-def items(table: str, statuses: Sequence[str], columns: Iterable[str] = ("content.*",)) -> str:
+def items(
+    table: str,
+    statuses: Sequence[str],
+    columns: Iterable[str] = ("content.*",),
+    *,
+    keys: Sequence[str] = (),
+) -> str:
     """Select every item of a kind in some buckets, with its status and content at an instant, in no order.
 
-    ``columns`` are those of ``content`` and of ``item``, its last change; ``statuses`` are as in `last_changes`. Parameters:
-    ``kind``, ``as_of``, and the buckets ``low`` to ``high``: the content of millions of items does not fit into one join,
+    ``columns`` are those of ``content`` and of ``item``, its last change; ``statuses`` and ``keys`` are as in `last_changes`.
+    Parameters: ``kind``, ``as_of``, and the buckets ``low`` to ``high``: the content of millions of items does not fit into one join,
     and every user is in one bucket.
     """
     observed = f"seen_at <= :as_of AND {_INGESTED}"
@@ -156,14 +175,17 @@ def items(table: str, statuses: Sequence[str], columns: Iterable[str] = ("conten
         item.episode, item.left_censored
     FROM {table} content
     JOIN (
-        SELECT last_change.*, renewed.seq AS content_seq FROM ({last_changes(statuses, by_bucket=True)}) last_change
+        SELECT last_change.*, renewed.seq AS content_seq FROM (
+            {last_changes(statuses, by_bucket=True, keys=keys)}
+        ) last_change
         LEFT JOIN (
             SELECT user_id, key, MAX(seq) AS seq FROM {table}
-            WHERE {observed} AND {_WITHIN} GROUP BY user_id, key HAVING COUNT(*) > 1
+            WHERE {observed} AND {_WITHIN} AND {_selected(keys)} GROUP BY user_id, key HAVING COUNT(*) > 1
         ) renewed ON renewed.user_id = last_change.user_id AND renewed.key = last_change.key
     ) item ON item.user_id = content.user_id AND item.key = content.key
         AND COALESCE(item.content_seq, content.seq) = content.seq
     WHERE content.seen_at <= :as_of AND content.seq <= :upto AND {within_buckets(":low", ":high", "content")}
+        AND {_selected(keys, "content")}
     """
 
 
@@ -216,14 +238,17 @@ WHERE step.kind = :kind AND {_INGESTED}
 ORDER BY step.user_id, step.key, step.seq
 """
 
-# The removal requests until an instant. A record that was removed between two runs was requested between them, too.
+# The removal requests until an instant. A record that was removed between two runs was requested between them, too. Only
+# a first observation has no `prev_status`: most records have no other, and what follows a request is never one.
 # Parameters: `kind`, `as_of`.
 _NEXT = "OVER (PARTITION BY user_id, key ORDER BY seq)"
 REMOVAL_REQUESTS = f"""
 SELECT user_id, key, site, seen_at, not_before, prev_status, status, next_status, next_at, next_after FROM (
     SELECT changes.*, LEAD(status) {_NEXT} AS next_status, LEAD(seen_at) {_NEXT} AS next_at,
         LEAD(not_before) {_NEXT} AS next_after
-    FROM changes WHERE kind = :kind AND seen_at <= :as_of AND {_INGESTED}
+    FROM changes WHERE kind = :kind AND seen_at <= :as_of AND {_INGESTED} AND (
+        prev_status IS NOT NULL OR status = '{PENDING_REMOVAL}' OR (status = '{REMOVED}' AND NOT left_censored)
+    )
 ) step
 WHERE status = '{PENDING_REMOVAL}' OR (status = '{REMOVED}' AND (
     (prev_status IS NULL AND NOT left_censored) OR ({is_open("prev_status")} AND prev_status <> '{PENDING_REMOVAL}')

@@ -779,6 +779,36 @@ def test_alerts_have_the_number_that_the_service_lists(collection):
     assert table["presence"].tolist()[-1] == "vanished"
 
 
+def test_chosen_columns_and_users_are_those_of_everything(collection):
+    collection.service.people[1] = alerting(a_record(10), a_record(13, "removed"))
+    collection.collect(0, two=[a_record(12)], three=[a_record(14)])
+    history = collection.history
+    records, alerts = history.records(), history.alerts()
+    for reader in (history, history.pinned(), replace(history._reader, max_join_rows=1)):
+        few = reader.records(columns=["user_id", "href"])
+        assert {"href", "status", "changed_at"} <= {*few}
+        assert not {"name", "aliases"} & {*few}
+        pd.testing.assert_frame_equal(few, records[[*few]])
+        few = reader.alerts(columns=["url"])
+        assert {"url", "record_id", "name"} <= {*few}
+        assert not {"html", "guide"} & {*few}
+        pd.testing.assert_frame_equal(few, alerts[[*few]])
+        for user in (2, [1, 2]):
+            of_users = records[records["user_id"].isin([user] if user == 2 else user)].reset_index(drop=True)
+            pd.testing.assert_frame_equal(reader.records(user=user), of_users, check_categorical=False)
+    for read in (history.records, history.alerts):
+        with pytest.raises(InvalidArgument, match="column"):
+            read(columns=["nmae"])
+
+
+def test_a_pinned_history_answers_alike_after_its_records(one_run):
+    pinned = one_run.pinned()
+    for read in (pinned.records, pinned.links):
+        read()
+    for name in ("by_user", "score", "site_outcomes", "failed_removals", "forecast"):
+        pd.testing.assert_frame_equal(getattr(pinned, name)(), getattr(one_run, name)())
+
+
 def test_too_many_keys_are_queried_bucket_by_bucket(collection):
     collection.collect(0, one=[a_record(13), a_record(11)], two=[a_record(12)])
     collection.service.people[1] = alerting(a_record(13), a_record(10), a_record(14, "removed"))
