@@ -10,7 +10,7 @@ from exposurekit.analysis.statuses import UNKNOWN, VANISHED
 from exposurekit.analysis.survival import ENTERED, FIRST_REMOVED, MIN_N, OPEN, Floats, time_to_removal
 from exposurekit.contract.types import REMOVED
 from exposurekit.errors import InvalidArgument, MissingColumns
-from exposurekit.frames.arrow import texts
+from exposurekit.frames.arrow import categories
 
 # A removal is verified by absences on two days, the first of which may be sought up to a day after it.
 ALLOWANCE_DAYS = 2.0
@@ -29,6 +29,7 @@ _TIMES = (
     "followed_days",
 )
 _COUNTS = ("n", "left_out", REMOVED, "due", "overdue")
+_FLOWS = (FIRST_REMOVED, REMOVED, VANISHED, UNKNOWN, OPEN, ENTERED)
 _DAY = np.timedelta64(1, "D")
 
 
@@ -130,18 +131,20 @@ def request_life_table(requests: pd.DataFrame) -> pd.DataFrame:
     """
     requested_at, ended_at = (instants(requests[name]) for name in ("requested_at", "ended_at"))
     requested_after, observed = (instants(requests[name]) for name in ("requested_after", "observed_until"))
-    end = texts(requests["end"]).to_numpy("object")
-    is_removed = end == REMOVED
-    cases = [is_removed & (ended_at <= requested_at), is_removed, end == VANISHED, end == UNKNOWN]
-    flow = np.select(cases, [FIRST_REMOVED, REMOVED, VANISHED, UNKNOWN], default=OPEN)
+    end = requests["end"]
+    is_removed, is_gone, is_left = ((end == name).to_numpy("bool") for name in (REMOVED, VANISHED, UNKNOWN))
+    cases = [is_removed & (ended_at <= requested_at), is_removed, is_gone, is_left]
+    flow = np.select(cases, range(len(cases)), default=_FLOWS.index(OPEN))
     exit_at = np.where(np.isnat(ended_at), observed, ended_at)
-    columns = {"site": texts(requests["site"]).to_numpy(), "left_censored": np.isnat(requested_after)}
+    columns = {"site": categories(requests["site"]).array, "left_censored": np.isnat(requested_after)}
     entries = pd.DataFrame(
-        {"days": 0, "flow": ENTERED, "gap_days": _days(requested_after, requested_at)} | columns
+        {"days": 0, "flow": _FLOWS.index(ENTERED), "gap_days": _days(requested_after, requested_at)} | columns
     )
     exits = pd.DataFrame({"days": _days(requested_at, exit_at), "flow": flow, "gap_days": 0} | columns)
-    table = pd.concat([entries, exits]).assign(n=1)
-    return table.astype({"site": "str", "flow": "str", "days": "int64", "gap_days": "int64"})
+    equal = ["site", "days", "flow", "left_censored", "gap_days"]
+    table = pd.concat([entries, exits]).groupby(equal, observed=True).size().rename("n").reset_index()
+    table["flow"] = pd.Series(np.array(_FLOWS, "object")[table["flow"]], dtype="str")
+    return table.astype({"site": "str", "days": "int64", "gap_days": "int64"})
 
 
 def _days(begin: Any, end: Any) -> Any:
@@ -153,17 +156,21 @@ def _days(begin: Any, end: Any) -> Any:
 def _overdue(requests: pd.DataFrame, limit: "pd.Series[float]") -> pd.DataFrame:
     """Per site, the requests that were observed beyond the limit, and those of them that were pending beyond it."""
     requested_at = instants(requests["requested_at"])
-    site = texts(requests["site"])
+    site = categories(requests["site"])
     most = site.map(limit).to_numpy("float64")
-    end, ended_after = texts(requests["end"]), instants(requests["ended_after"])
+    end, ended_after = categories(requests["end"]), instants(requests["ended_after"])
     observed = (instants(requests["observed_until"]) - requested_at) / _DAY
     pending = np.where(end.isna(), observed, np.nan_to_num((ended_after - requested_at) / _DAY))
     is_overdue = pending > most
     # A person who left, or a request that was refused before, says nothing about the days that a removal takes.
     tells = end.isna() | end.isin((REMOVED, VANISHED)) | is_overdue
     is_due = ~np.isnat(instants(requests["requested_after"])) & (observed > most) & tells.to_numpy("bool")
-    counts = pd.DataFrame({"site": site.to_numpy(), "due": is_due, "overdue": is_due & is_overdue})
-    return counts.groupby("site", as_index=False)[["due", "overdue"]].sum().astype({"site": "str"})
+    counts = pd.DataFrame({"site": site.array, "due": is_due, "overdue": is_due & is_overdue})
+    return (
+        counts.groupby("site", as_index=False, observed=True)[["due", "overdue"]]
+        .sum()
+        .astype({"site": "str"})
+    )
 
 
 def _upper_tail(hits: int, n: int) -> float:

@@ -13,7 +13,7 @@ from exposurekit.analysis.statuses import NOT_OPEN, UNKNOWN, is_open
 from exposurekit.analysis.survival import MIN_N
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import MissingColumns
-from exposurekit.frames.arrow import texts
+from exposurekit.frames.arrow import categories, texts
 
 _DAY_S = 86_400
 GRANTED, REFUSED, IGNORED = "granted", "refused", "ignored"
@@ -95,12 +95,12 @@ def overdue_days(requests: pd.DataFrame) -> "pd.Series[int]":
     """
     needed = ("site", "requested_after", "requested_at", "ended_at", "end")
     MissingColumns.check("overdue_days", requests, needed)
-    is_removed = (texts(requests["end"]) == REMOVED) & requests["requested_after"].notna()
+    is_removed = (requests["end"] == REMOVED) & requests["requested_after"].notna()
     removed = requests[is_removed.to_numpy("bool")]
     days = _calendar_days(removed["requested_at"], removed["ended_at"]).clip(lower=0)
-    of_site = days.groupby(texts(removed["site"]).to_numpy())
+    of_site = days.groupby(categories(removed["site"]), observed=True)
     most = of_site.quantile(_USUAL_SHARE, interpolation="higher")[of_site.size() >= MIN_N]
-    return (most + 1).astype("int64")
+    return (most + 1).astype("int64").set_axis(most.index.astype("str"))
 
 
 def outcomes(requests: pd.DataFrame, *, at: datetime) -> "pd.Series[str]":
@@ -113,7 +113,7 @@ def outcomes(requests: pd.DataFrame, *, at: datetime) -> "pd.Series[str]":
         requests: A table as returned by `History.removal_requests`.
         at: The instant to which the days of pending requests are counted.
     """
-    end, site = texts(requests["end"]), texts(requests["site"])
+    end, site = categories(requests["end"]), categories(requests["site"])
     ended = pd.Series(instants(requests["ended_at"]), requests.index).fillna(instant(at))
     days = _calendar_days(requests["requested_at"], ended)
     is_late = days >= site.map(overdue_days(requests)).astype("float64").fillna(STALLED_DAYS)
@@ -138,7 +138,8 @@ def success_rates(requests: pd.DataFrame, *, at: datetime) -> dict[str, float]:
     """
     outcome = outcomes(requests, at=at).to_numpy("object")
     is_granted = pd.Series(outcome == GRANTED)[pd.notna(outcome)]
-    decided = is_granted.groupby(texts(requests["site"]).reset_index(drop=True)).agg(["sum", "size"])
+    site = categories(requests["site"]).reset_index(drop=True)
+    decided = is_granted.groupby(site, observed=True).agg(["sum", "size"])
     rates = (decided["sum"] + 1) / (decided["size"] + 2)
     return {str(site): rate for site, rate in rates.items()}
 

@@ -221,13 +221,13 @@ def _from_listing(name: str, alerts: pd.DataFrame, listings: pd.DataFrame, rows:
 
 def with_pages(rows: pd.DataFrame, links: pd.DataFrame) -> pd.DataFrame:
     """Add ``link_contains``, the kinds of data on the page of each alert; missing without a matching link."""
-    linked = links[links["url"].isin(rows["link_url"].dropna())]
-    pages = zip(linked["user_id"].tolist(), linked["url"].tolist(), linked["contains"].tolist(), strict=True)
-    by_page = {(user_id, url): kinds for user_id, url, kinds in pages if not is_missing(kinds)}
-    keys = zip(rows["user_id"].tolist(), rows["link_url"].tolist(), strict=True)
-    return rows.assign(
-        link_contains=pd.Series([by_page.get(key) for key in keys], rows.index, dtype=LISTS_DTYPE)
-    )
+    page = ["user_id", "url"]
+    linked = links[links["url"].isin(rows["link_url"].dropna())].dropna(subset="contains")
+    linked = linked.drop_duplicates(page, keep="last").reset_index(drop=True)
+    keys = rows[["user_id", "link_url"]].set_axis(page, axis="columns").astype(linked.dtypes[page].to_dict())
+    positions = keys.merge(linked[page].assign(at=linked.index), on=page, how="left")["at"]
+    kinds = pd.Series(linked["contains"], dtype=LISTS_DTYPE).array
+    return rows.assign(link_contains=take(kinds, positions.fillna(-1).to_numpy("int64")))
 
 
 def with_people(

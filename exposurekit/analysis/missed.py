@@ -115,8 +115,10 @@ def missed(
 
 def _on_sites(pages: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     """Return the pages of each way that are on hosts of records."""
-    hosts = pages[SITE_SCANS]["host"].unique()
-    return {way: table[table["host"].isin(hosts)] for way, table in pages.items()}
+    hosts = [*pages[SITE_SCANS]["host"].unique()]
+    return {
+        way: table if way == SITE_SCANS else table[table["host"].isin(hosts)] for way, table in pages.items()
+    }
 
 
 def _cells(pages: Mapping[str, pd.DataFrame]) -> tuple[list[str], Ints]:
@@ -128,7 +130,9 @@ def _cells(pages: Mapping[str, pd.DataFrame]) -> tuple[list[str], Ints]:
     if len(ways) < 2:  # noqa: PLR2004  nothing to compare, so no address needs to be normalized
         n = [len(pages[way].drop_duplicates(["user_id", "address"])) for way in ways]
         return ways, np.array([0, *n], "int64")
-    rows = pd.concat([pages[way].assign(bit=1 << number) for number, way in enumerate(ways)])
+    rows = pd.concat(
+        [pages[way][["user_id", "address"]].assign(bit=1 << number) for number, way in enumerate(ways)]
+    )
     address, addresses = pd.factorize(rows["address"])
     page, _ = pd.factorize(page_keys(addresses))
     rows = rows.assign(address=page[address]).drop_duplicates(["user_id", "address", "bit"])
@@ -140,13 +144,12 @@ def _pages(way: str, table: pd.DataFrame) -> pd.DataFrame:
     """The person, address and host of each row with an address."""
     column = _ADDRESS.get(way) or ("url" if "url" in table else "href")
     MissingColumns.check(f"missed, table {way},", table, ("user_id", column))
-    address = texts(table[column]).str.strip()
-    rows = pd.DataFrame({"user_id": table["user_id"].array, "address": address.array})
-    rows = rows[rows["address"].fillna("") != ""].astype({"user_id": "int64"})
-    host, names = pd.factorize(hosts(rows["address"]))
-    without_www = np.array([name.removeprefix("www.") for name in names], "object")
-    rows = rows.assign(host=without_www[host])
-    return rows[rows["host"] != ""]
+    rows = pd.DataFrame(
+        {"user_id": table["user_id"].array, "address": texts(table[column]).str.strip().array}
+    )
+    rows = rows.assign(host=hosts(rows["address"], www=False))
+    is_page = (rows["host"] != "").to_numpy("bool")
+    return (rows if is_page.all() else rows[is_page]).astype({"user_id": "int64"})
 
 
 def _cell_order(ways: int) -> list[int]:

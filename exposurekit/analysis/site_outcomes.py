@@ -14,7 +14,7 @@ from exposurekit.analysis.statuses import CLOSED, is_open
 from exposurekit.analysis.survival import UNREQUESTED
 from exposurekit.contract.types import PENDING_REMOVAL, REMOVED
 from exposurekit.errors import MissingColumns
-from exposurekit.frames.arrow import texts
+from exposurekit.frames.arrow import categories, counts_of
 from exposurekit.text.formatting import enumerate_words, pluralize
 
 _COUNTS = ("requested", REFUSED, IGNORED, "came_back", "never_back", "waiting")
@@ -68,29 +68,31 @@ def site_outcomes(
     MissingColumns.check("site_outcomes, table declared,", declared, ("site", "declared_days"))
     times = declared_vs_observed(requests, declared, level=level).set_index("site")
     table = by_site(records)[["site", "open", "total", REMOVED]]
-    site, status = texts(records["site"]), texts(records["status"])
-    is_waiting = is_open(status) & (status != PENDING_REMOVAL).to_numpy("bool")
+    site, status = categories(records["site"]), records["status"]
+    is_waiting = is_open(status) & (status != PENDING_REMOVAL).to_numpy("bool", na_value=True)
     listings = relistings.drop_duplicates(["user_id", "key"], keep="last")
     is_gone_again = listings["status"].isin(CLOSED).to_numpy("bool")
-    gone, gone_again = site[status.isin(CLOSED)].value_counts(), listings.loc[is_gone_again, "site"]
-    of_request, outcome = texts(requests["site"]), outcomes(requests, at=at)
+    returned, gone = categories(listings["site"]), counts_of(site[status.isin(CLOSED).to_numpy("bool")])
+    of_request, outcome = categories(requests["site"]), outcomes(requests, at=at)
     counts = {
-        "requested": of_request.value_counts(),
-        REFUSED: of_request[outcome == REFUSED].value_counts(),
-        IGNORED: of_request[outcome == IGNORED].value_counts(),
-        "came_back": listings["site"].astype("str").value_counts(),
-        "never_back": gone.sub(gone_again.astype("str").value_counts(), fill_value=0),
-        "waiting": site[is_waiting].value_counts(),
+        "requested": counts_of(of_request),
+        REFUSED: counts_of(of_request[outcome == REFUSED]),
+        IGNORED: counts_of(of_request[outcome == IGNORED]),
+        "came_back": counts_of(returned),
+        "never_back": gone.sub(counts_of(returned[is_gone_again]), fill_value=0),
+        "waiting": counts_of(site[is_waiting]),
     }
     for name in _COUNTS:
         table[name] = table["site"].map(counts[name]).fillna(0).astype("int64")
     since = pd.Series(utc_index(instants(records["changed_at"])), records.index)[is_waiting]
-    first = since.groupby(site[is_waiting].to_numpy()).min()
-    table["waiting_since"] = utc_index(instants(first.reindex(table["site"])))
+    first = since.groupby(site[is_waiting], observed=True).min()
+    table["waiting_since"] = utc_index(
+        instants(first.set_axis(first.index.astype("str")).reindex(table["site"]))
+    )
     for name in _TIMES:
         table[name] = times[name].reindex(table["site"]).array
     table["overdue_days"] = table["site"].map(overdue_days(requests)).fillna(STALLED_DAYS).astype("int64")
-    succeeded = of_request[texts(requests["end"]) == REMOVED].value_counts()
+    succeeded = counts_of(of_request[(requests["end"] == REMOVED).to_numpy("bool")])
     table["verified"] = table[REMOVED] + table["site"].map(succeeded).fillna(0).astype("int64")
     table["verdict"] = pd.Series([_verdict(row) for row in table.to_dict("records")], dtype="str")
     table.attrs["level"] = level

@@ -1,11 +1,13 @@
 """Work queue: manual removals, listings before web pages, in the order that removes most per minute."""
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from exposurekit.analysis.data_quality import NOT_MINE
 from exposurekit.analysis.group_codes import Instants, instants, utc_index
@@ -17,7 +19,7 @@ from exposurekit.contract.types import PENDING_REMOVAL
 from exposurekit.errors import InvalidArgument, MissingColumns
 from exposurekit.frames import DETAILS, procedures_from_steps
 from exposurekit.frames.arrow import texts
-from exposurekit.frames.url_columns import page_keys
+from exposurekit.frames.url_columns import by_origin, page_keys
 from exposurekit.text.formatting import enumerate_words
 
 DONE, UNABLE, TO_DO, STARTED = "done", "unable", "open", "started"
@@ -27,7 +29,7 @@ CHECK_MINUTES = 2.0  # to compare a listing or page with the person
 UNKNOWN_RATE = 0.5  # of success, at a site that has decided on no request
 REFUSALS = 2  # a single alert that cannot be done says nothing about the others of its group
 LISTING, PAGE = "listing", "page"
-_HOST = r"(?i)^\s*https?://(?:[^/\\?#@\s]*@)*(?:www\.)?(\[[^\]\s]*\]|[^/\\:?#@\s]+)"
+_HOST = re.compile(r"(?i)^\s*https?://(?:[^/\\?#@\s]*@)*(?:www\.)?(\[[^\]\s]*\]|[^/\\:?#@\s]+)")
 
 
 def work_queue(
@@ -97,7 +99,7 @@ def work_queue(
         )
     if not (math.isfinite(check_minutes) and check_minutes >= 0):
         raise InvalidArgument("invalid check_minutes: pass finite minutes, zero or more")
-    alerts = _newest(_alerts(_actionable(steps)))
+    alerts = _newest(_alerts(actionable(steps)))
     n_open = alerts["steps"] - alerts["done"] - alerts["unable"] - alerts.pop("waiting")
     per_step = alerts["site"].fillna(alerts["group"]).map(by_site).astype("float64").fillna(other)
     minutes = (n_open * per_step).astype("float64")
@@ -109,22 +111,25 @@ def work_queue(
     return table
 
 
-def _actionable(steps: pd.DataFrame) -> pd.DataFrame:
-    """The steps that need manual work: for open listings of the person without a pending removal, and for pages."""
-    status = texts(steps["status"])
-    needs_work = is_open(status) & (status != PENDING_REMOVAL)
-    is_listed = is_open(steps["presence"]) if "presence" in steps else np.ones(len(steps), "bool")
-    labels = steps["label"].astype("str") if "label" in steps else pd.Series("", steps.index, dtype="str")
-    return steps[(status.isna() | needs_work) & is_listed & (labels != NOT_MINE)]
+def actionable(rows: pd.DataFrame) -> pd.DataFrame:
+    """The alerts or steps that need manual work: for open listings of the person without a pending removal, and for pages."""
+    is_actionable = is_open(rows["status"]) & (rows["status"] != PENDING_REMOVAL).to_numpy(
+        "bool", na_value=True
+    )
+    if "presence" in rows:
+        is_actionable &= is_open(rows["presence"])
+    if "label" in rows:
+        is_actionable &= (rows["label"] != NOT_MINE).to_numpy("bool", na_value=True)
+    return rows if is_actionable.all() else rows[is_actionable]
 
 
 def _alerts(steps: pd.DataFrame) -> pd.DataFrame:
     tick = steps["tick"].astype("str").to_numpy() if "tick" in steps else np.full(len(steps), "")
     alert = ["user_id", "alert_number"]
     rows = steps[alert].astype("int64")
-    is_waiting = steps["step"].astype("str").str.contains(WAITING, na=False) if "step" in steps else False
     is_open = (tick != DONE) & (tick != UNABLE)
-    flags = {"done": tick == DONE, "unable": tick == UNABLE, "waiting": is_open & is_waiting}
+    flags = {"done": tick == DONE, "unable": tick == UNABLE}
+    flags |= {"waiting": is_open & _tested(steps, _only_waits), "documents": _tested(steps, _needs_document)}
     counts = rows.assign(steps=1, **flags).groupby(alert).sum()
     counts = counts.astype("int64").reset_index()
     first = steps[~rows.duplicated().to_numpy()]  # columns of an alert repeat on each of its steps
@@ -153,11 +158,30 @@ def _alerts(steps: pd.DataFrame) -> pd.DataFrame:
 
 
 def _page_keys(alerts: pd.DataFrame) -> "pd.Series[Any]":
-    """What identifies the page of an alert; its own URL may be the service's, which all alerts share."""
-    urls = alerts["url"].astype("str")
-    if "link_url" in alerts:
-        urls = alerts["link_url"].astype("str").fillna(urls)
-    return pd.Series(page_keys(pd.Index(urls.fillna(""))), alerts.index, dtype="str")
+    """What identifies the page of an alert without a record; its own URL may be the service's, which all alerts share."""
+    pages = alerts[alerts["record_id"].isna()]
+    urls = pages["url"].astype("str")
+    if "link_url" in pages:
+        urls = pages["link_url"].astype("str").fillna(urls)
+    keys = pd.Series(page_keys(pd.Index(urls.fillna(""))), pages.index, dtype="str")
+    return keys.reindex(alerts.index)
+
+
+def _tested(steps: pd.DataFrame, test: Callable[[str], bool]) -> NDArray[np.bool_]:
+    """Whether each step passes a test, which each different text takes once."""
+    if "step" not in steps:
+        return np.zeros(len(steps), "bool")
+    codes, different = pd.factorize(steps["step"].astype("str"))
+    passed: NDArray[np.bool_] = np.array([*map(test, different.tolist()), False], "bool")[codes]
+    return passed
+
+
+def _only_waits(step: str) -> bool:
+    return re.search(WAITING, step) is not None
+
+
+def _needs_document(step: str) -> bool:
+    return DOCUMENT in preparations((step,))
 
 
 def _first_seen_at(alerts: pd.DataFrame) -> Instants:
@@ -172,25 +196,35 @@ def _groups(alerts: pd.DataFrame, steps: pd.DataFrame) -> "pd.Series[Any]":
     The URL of a listing's alert may be the listing's, or the service's: it does not tell where to opt out.
     """
     site, none = texts(alerts["site"]), pd.Series(index=alerts.index, dtype="str")
-    page = _hosts(alerts["link_url"]) if "link_url" in alerts else none
-    page = page.fillna(_hosts(alerts["url"]))
-    is_page = alerts["record_id"].isna() & site.isna()
     host = _opt_out_hosts(alerts, steps) if "step" in steps else none
-    return host.mask(is_page, page).fillna(site).fillna(page).astype("str")
+    is_page = alerts["record_id"].isna() & site.isna()
+    group = host.mask(is_page).fillna(site.mask(is_page))
+    pages = alerts[group.isna()]
+    page = _hosts(pages["url"])
+    if "link_url" in pages:
+        page = _hosts(pages["link_url"]).fillna(page)
+    return group.fillna(page.reindex(group.index)).astype("str")
 
 
 def _opt_out_hosts(alerts: pd.DataFrame, steps: pd.DataFrame) -> "pd.Series[Any]":
     alert = ["user_id", "alert_number"]
     step_texts = steps["step"].astype("str")
     urls = {text: opt_out_url([text]) for text in step_texts.dropna().unique()}
-    ordered = steps[[*alert, "step_number"]].assign(host=_hosts(step_texts.map(urls)))
-    first = ordered.sort_values([*alert, "step_number"], kind="stable").groupby(alert)["host"].first()
-    keys = pd.MultiIndex.from_frame(alerts[alert])
-    return pd.Series(first.reindex(keys).to_numpy("object"), alerts.index, dtype="str")
+    names = {text: _host(url) for text, url in urls.items() if url is not None}
+    ordered = steps[[*alert, "step_number"]].assign(host=step_texts.map(names).astype("str"))
+    with_host = ordered.dropna(subset="host").sort_values([*alert, "step_number"], kind="stable")
+    first = with_host.drop_duplicates(alert)
+    return alerts[alert].merge(first, on=alert, how="left")["host"].set_axis(alerts.index)
 
 
 def _hosts(urls: "pd.Series[Any]") -> "pd.Series[Any]":
-    return urls.astype("str").str.extract(_HOST, expand=False).str.lower()
+    hosts = texts(by_origin(urls.astype("str"), lambda origin: _host(origin) or ""))
+    return hosts.where(hosts != "")
+
+
+def _host(url: str) -> str | None:
+    match = _HOST.search(url)
+    return match and match[1].lower()
 
 
 def _newest(alerts: pd.DataFrame) -> pd.DataFrame:
@@ -204,6 +238,8 @@ def _newest(alerts: pd.DataFrame) -> pd.DataFrame:
 def _refusals(alerts: pd.DataFrame) -> "pd.Series[Any]":
     """Explain why an alert's group is ranked lower: `REFUSALS` or more are unable, and more than done; else missing."""
     is_unable, is_done = alerts["state"] == UNABLE, alerts["state"] == DONE
+    if not is_unable.any():
+        return pd.Series(index=alerts.index, dtype="str")
     notes = alerts["tick_note"] if "tick_note" in alerts else pd.Series(index=alerts.index, dtype="str")
     group = [alerts["kind"], alerts["group"]]
     columns = {"unable": is_unable, "done": is_done, "all": 1, "note": notes.where(is_unable & (notes != ""))}
@@ -228,16 +264,6 @@ def _unstartable(alerts: pd.DataFrame) -> "pd.Series[Any]":
     return pd.Series(texts, alerts.index, dtype="str")
 
 
-def _missing_documents(alerts: pd.DataFrame) -> "pd.Series[Any]":
-    """Say that an alert needs a document from the person, if none of its steps is ticked; else missing."""
-    if "opt_out_procedure" not in alerts:
-        return pd.Series(index=alerts.index, dtype="str")
-    procedures = [tuple(steps) for steps in alerts["opt_out_procedure"].tolist()]
-    reasons = {steps: NEEDS_DOCUMENT if DOCUMENT in preparations(steps) else None for steps in {*procedures}}
-    needed = pd.Series([reasons[steps] for steps in procedures], alerts.index, dtype="str")
-    return needed.where(alerts["state"] == TO_DO)
-
-
 def _rank(alerts: pd.DataFrame, visit_minutes: float, stalled: Mapping[str, str]) -> pd.DataFrame:
     """Sort the alerts group by group: listings first, then most expected removals; unable and done alerts last."""
     is_page = alerts["record_id"].isna() & alerts["site"].isna()
@@ -258,9 +284,9 @@ def _rank(alerts: pd.DataFrame, visit_minutes: float, stalled: Mapping[str, str]
     table = table.fillna({"items": 0, "people": 0}).astype({"items": "int64", "people": "int64"})
     share = visit_minutes / table["items"].where(table["items"] > 0)
     table["minutes"] += share.where(table["state"].isin((TO_DO, STARTED)), 0.0)
-    later = (
-        _refusals(table).fillna(table["site"].map(stalled).astype("str")).fillna(_missing_documents(table))
-    )
+    needs_document = (table.pop("documents") > 0) & (table["state"] == TO_DO)
+    documents = pd.Series(NEEDS_DOCUMENT, table.index, dtype="str").where(needs_document)
+    later = _refusals(table).fillna(table["site"].map(stalled).astype("str")).fillna(documents)
     rank = table["state"].map({STARTED: 0, TO_DO: 0, UNABLE: 3, DONE: 4})
     unstartable = _unstartable(table).where(rank == 0)
     table["reason"] = unstartable.fillna(later)

@@ -70,6 +70,29 @@ def texts(column: "pd.Series[Any]") -> "pd.Series[Any]":
     return pd.Series(rows, column.index, name=column.name)
 
 
+def categories(column: "pd.Series[Any]") -> "pd.Series[Any]":
+    """Convert a column of few different texts to categories: what is asked of each is then asked once.
+
+    >>> from exposurekit.frames.arrow import categories
+    >>> categories(pd.Series(["removed", None, "removed"])).cat.codes.tolist()
+    [0, -1, 0]
+    """
+    return (
+        column if isinstance(column.dtype, pd.CategoricalDtype) else column.astype("str").astype("category")
+    )
+
+
+def counts_of(column: "pd.Series[Any]") -> "pd.Series[int]":
+    """Count how often each text occurs in a column of `categories`; those that do not occur count zero.
+
+    >>> from exposurekit.frames.arrow import counts_of
+    >>> counts_of(pd.Series(["removed", None, "removed"], dtype="category")).to_dict()
+    {'removed': 2}
+    """
+    counts = column.value_counts(sort=False)
+    return counts.set_axis(counts.index.astype("str"))
+
+
 def take(values: Any, rows: NDArray[np.int64]) -> Any:
     """Take rows of a pandas array, as its ``take(rows, allow_fill=True)`` does, with less memory if it is Arrow's.
 

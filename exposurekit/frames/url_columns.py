@@ -1,5 +1,6 @@
 """Hosts and page keys of whole columns of URLs: what `exposurekit.text.urls` returns for each, in a tenth of the time."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,25 +11,35 @@ from numpy.typing import NDArray
 
 from exposurekit.text.urls import host, page_key
 
-_ORIGIN = r"^(?P<origin>[^/]*//[^/?#]*)"
+# Parsers ignore tabs and line ends.
+_ORIGIN = r"^(?P<origin>[^/]*/[\t\r\n]*/[^/?#]*)"
+_IGNORED = str.maketrans("", "", "\t\r\n")
 _SCHEME = r"^https?://(?:www\.)?"
 # Without a port, user, query, fragment, or anything else that parsing changes.
 _PLAIN = r"^https?://[a-z0-9.\-]+(?:/[!\"$->@-~]*)?$"
 
 
-def hosts(urls: "pd.Series[Any]") -> NDArray[np.object_]:
-    """Return the host of each URL, empty where there is none: there are few schemes and hosts, so each is parsed once.
+def hosts(urls: "pd.Series[Any]", *, www: bool = True) -> "pd.Series[str]":
+    """Return the host of each URL as a category, empty where there is none; also without a leading ``www.``.
 
     >>> from exposurekit.frames.url_columns import hosts
     >>> hosts(pd.Series(["https://seekfolk.example/people/7", None])).tolist()
     ['seekfolk.example', '']
     """
-    texts = pc.utf8_trim_whitespace(_texts(urls))
-    lines = pc.replace_substring_regex(texts, r"[\t\r\n]", "")  # as parsers do
-    origins = pc.struct_field(pc.extract_regex(lines, _ORIGIN), "origin").dictionary_encode()
-    names = np.array([*(host(f"{origin}/") for origin in origins.dictionary.to_pylist()), ""], "object")
-    of_url: NDArray[np.object_] = names[origins.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
-    return of_url
+    prefix = "" if www else "www."
+    return by_origin(urls, lambda origin: host(f"{origin.translate(_IGNORED)}/").removeprefix(prefix))
+
+
+def by_origin(urls: "pd.Series[Any]", name: Callable[[str], str]) -> "pd.Series[str]":
+    """Return a name for the scheme and host of each URL as a category, empty where there are none.
+
+    There are few schemes and hosts, so each is named once.
+    """
+    stripped = pc.utf8_trim_whitespace(_texts(urls))
+    origins = pc.struct_field(pc.extract_regex(stripped, _ORIGIN), "origin").dictionary_encode()
+    codes, names = pd.factorize(np.array([*map(name, origins.dictionary.to_pylist()), ""], "object"))
+    rows = codes[origins.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
+    return pd.Series(pd.Categorical.from_codes(rows, pd.Index(names, dtype="str")), urls.index)
 
 
 def page_keys(urls: "pd.Index[str]") -> NDArray[np.object_]:

@@ -108,7 +108,7 @@ class Sharing:
         """The opt-out hosts of the sites that may be named, from the steps that may be shown."""
         steps = [text[-1] for text in self.texts if text[0] in self.sites]
         urls = pd.Series([opt_out_url(one) for one in steps], dtype="str")
-        return {name.removeprefix("www.") for name in hosts(urls)}
+        return {*hosts(urls, www=False).unique()}
 
     def with_other_sites(self, table: pd.DataFrame) -> pd.DataFrame:
         """Merge the rows of small sites of a table with one row per site into one, so that the rows add up to totals."""

@@ -45,6 +45,7 @@ PARTS = (
 
 
 @example(["http:// "])
+@example(["// "])  # no host, but a space
 @given(st.lists(st.lists(st.sampled_from(PARTS), min_size=1).map("".join).filter(str.strip), min_size=1))
 def test_urls_together_are_parsed_as_one_by_one(urls):
     addresses = [url.strip() for url in urls]
