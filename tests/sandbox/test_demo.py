@@ -75,18 +75,6 @@ def test_each_day_of_its_history_agrees_with_its_world(demo):
 
 
 @long
-def test_one_site_of_a_demo_takes_longer_than_it_declares():
-    with ek.demo(people=12, days=40, progress=False) as demo:
-        declared = demo.history.declared_days().set_index("site")["declared_days"]
-        times = demo.history.declared_vs_observed().set_index("site")
-        assert declared.to_dict() == demo.world.declared_days
-        assert times.index[times["takes_longer"].fillna(value=False)].tolist() == ["Doorbell Almanac"]
-        assert times.loc["Doorbell Almanac", "declared_days"] == 7
-        assert times.loc["Tattleberry", "due"] > 5
-        assert not times.loc["Tattleberry", "takes_longer"]
-
-
-@long
 def test_a_default_demo_can_be_compared_with_two_weeks_ago(demo):
     first_day = demo.history.diff("14d")
     assert not first_day.is_first

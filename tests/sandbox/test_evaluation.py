@@ -73,6 +73,16 @@ def test_forecast_intervals_contain_what_happened(demo):
     assert sum(within) >= len(within) - 2
 
 
+def test_one_site_of_a_demo_takes_longer_than_it_declares(demo):
+    declared = demo.history.declared_days().set_index("site")["declared_days"]
+    times = demo.history.declared_vs_observed().set_index("site")
+    assert declared.to_dict() == demo.world.declared_days
+    assert times.index[times["takes_longer"].fillna(value=False)].tolist() == ["Doorbell Almanac"]
+    assert times.loc["Doorbell Almanac", "declared_days"] == 7
+    assert times.loc["Tattleberry", "due"] > 5
+    assert not times.loc["Tattleberry", "takes_longer"]
+
+
 def test_a_report_names_the_sites_that_removed_nothing(demo):
     table = demo.history.time_to_removal()
     is_idle = table["removed"] + table["first_removed"] == 0
