@@ -277,7 +277,7 @@ def test_every_text_is_searched_or_has_common_words_only(shared):
     assert {word for text in unsearched for word in words(text) if not is_common(word)} == set()
 
 
-@pytest.mark.parametrize("number", [0, 12, 15, 24])  # in 12 and 15, a site has the name of a person
+@pytest.mark.parametrize("number", [12, 36])  # in 12, two sites have the names of people
 def test_awkward_names_neither_block_nor_change_reports(number):
     counts = awkward_names.run(number)
     assert counts["reports"] == len(awkward_names.KINDS)
