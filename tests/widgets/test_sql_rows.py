@@ -279,18 +279,18 @@ def test_a_column_of_many_values_is_searched(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("ends", "n"),
+    ("kind", "ends", "n"),
     [
-        (("n", "2", "3"), 32),
-        (("n", 4, None), 17),
-        (("share", "0.1", None), 60),
-        (("price", None, "1"), 60),
-        (("day", "2026-03-02", None), 45),
-        (("at", "", "2026-03-01"), 45),
-        (("at", "2026-03-01T12:00", "2026-03-02T00:00Z"), 45),
+        ("file", ("n", "2", "3"), 32),
+        ("relation", ("n", "2", "3"), 32),
+        ("file", ("n", 4, None), 17),
+        ("file", ("share", "0.1", None), 60),
+        ("file", ("price", None, "1"), 60),
+        ("file", ("day", "2026-03-02", None), 45),
+        ("file", ("at", "", "2026-03-01"), 45),
+        ("relation", ("at", "2026-03-01T12:00", "2026-03-02T00:00Z"), 45),
     ],
 )
-@BOTH
 def test_a_range_selects_the_same_rows_as_in_memory(kind, ends, n, file, connection):
     explorer = opened(kind, file, connection)
     explorer.choose_range(*ends)
@@ -311,16 +311,16 @@ def test_a_range_has_no_nan(high, tmp_path):
     assert repr(explorer).startswith("Explorer: 1 of 3 rows")
 
 
-@BOTH
 @pytest.mark.parametrize(
-    ("choice", "message"),
+    ("kind", "choice", "message"),
     [
-        (("none", 1), "no such column"),
-        (("n", "'; DROP TABLE rows; --"), "no such value in n: the column has another value or type"),
-        (("n", 99), "no such value in n"),
-        (("kind", "Seekfolk"), "no such value in kind"),
-        (("lists", "a"), "the column contains lists"),
-        (("n", 1j), "a complex cannot be picked"),
+        ("file", ("none", 1), "no such column"),
+        ("file", ("n", "'; DROP TABLE rows; --"), "no such value in n: the column has another value or type"),
+        ("relation", ("n", "'; DROP TABLE rows; --"), "no such value in n"),
+        ("file", ("n", 99), "no such value in n"),
+        ("file", ("kind", "Seekfolk"), "no such value in kind"),
+        ("file", ("lists", "a"), "the column contains lists"),
+        ("file", ("n", 1j), "a complex cannot be picked"),
     ],
 )
 def test_wrong_columns_and_values_raise_error(kind, choice, message, file, connection):
