@@ -66,7 +66,7 @@ def best_yields(queue, minutes):
 
 
 @pytest.mark.parametrize("rates", [(0.5,), (0.11, 0.5, 0.97)])
-@pytest.mark.parametrize("seed", range(0, 200, 50))
+@pytest.mark.parametrize("seed", [0, 50])
 def test_no_choice_clears_more_in_the_same_time(seed, rates):
     for number in range(seed, seed + 50):
         queue, minutes = (
