@@ -388,8 +388,7 @@ def test_two_periods_add_up_to_the_open_listings(tmp_path):
             service.people[1].records.append(a_record(10 + day, site="Other"))
             clock.set(DAWN + timedelta(days=day))
             history.collect(exposure.refresh(), progress=False)
-        report = ek.report(history, sections=["week"])
-    [week] = [section for section in report.sections if section.key == "week"]
+        week = section_alone("week", history)
     assert week.text == "Change in open listings: +2, after 0 in the 7 days before."
     this_week, week_before = week.points
     changes = "from 3 to 5 open; 1 new (Other 1); 1 listed again (PeepFinder 1); 0 removed"
@@ -405,10 +404,10 @@ def test_changes_on_further_sites_are_counted(tmp_path):
             clock.set(DAWN + timedelta(days=day))
             history.collect(exposure.refresh(), progress=False)
             service.people[1].records += [a_record(10 + n, site=f"Site {n // 2}") for n in range(2, 16)]
-        report = ek.report(history, sections=["week"])
+        week = section_alone("week", history)
     assert (
         "; 14 new (Site 1 2, Site 2 2, Site 3 2, Site 4 2, Site 5 2 and 4 on 2 other sites); "
-        in report.sections[0].points[0]
+        in week.points[0]
     )
 
 
@@ -1000,10 +999,10 @@ def test_without_history_the_age_of_requests_is_not_known():
     assert finding == "1 of 1 listing found is still open: 1 is pending removal (for how long is not known)."
 
 
-@pytest.fixture(scope="module", params=[None, "removed"])
+@pytest.fixture(scope="module")
 def nothing_open(request, tmp_path_factory):
     """An exposure and a history of two people, of whom one is on a page, and has no listing, or a removed one."""
-    records = [] if request.param is None else [a_record(1, request.param)]
+    records = [a_record(1, "removed")] if request.param == "a removed one" else []
     service = Service({1: Person(records, [a_link("https://choir.example/members")]), 2: Person([])})
     directory = tmp_path_factory.mktemp("nothing_open")
     with seen_through(service) as exposure, History(directory / "history", clock=Clock()) as history:
@@ -1012,7 +1011,19 @@ def nothing_open(request, tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"user": 1}, {"kind": "sites"}, {"share_safe": True}, {"since": DAWN}]
+    ("nothing_open", "options"),
+    [
+        ("no listing", {}),
+        ("no listing", {"user": 1}),
+        ("no listing", {"kind": "sites"}),
+        ("no listing", {"share_safe": True}),
+        ("no listing", {"since": DAWN}),
+        ("a removed one", {}),  # also sites; and of one person nothing is shared
+        ("a removed one", {"user": 1}),
+        ("a removed one", {"since": DAWN}),
+    ],
+    indirect=["nothing_open"],
+    scope="module",
 )
 def test_web_pages_are_reported_where_no_listing_is_open(nothing_open, options):
     exposure, history = nothing_open
@@ -1468,15 +1479,11 @@ def test_absences_are_limited_by_the_time_observed(relisted):
     assert longest >= days
 
 
-def test_shared_reports_do_not_say_how_long_one_is_gone(history):
-    words = {
-        shared: " ".join(
-            str(fact) for fact in ek.report(history, sections=["by_site"], share_safe=shared).facts
-        )
-        for shared in (False, True)
-    }
-    assert "not come back so far (gone for up to " in words[False]
-    assert re.search(r"\d+ have not come back so far(?! \()", words[True])
+def test_shared_reports_do_not_say_how_long_one_is_gone(history, pages):
+    shared = ek.report(history, sections=["by_site"], share_safe=True)
+    own, words = (" ".join(map(str, report.facts)) for report in (pages["fleet"], shared))
+    assert "not come back so far (gone for up to " in own
+    assert re.search(r"\d+ have not come back so far(?! \()", words)
 
 
 def test_steps_of_the_person_are_told_apart(unequal):
@@ -1489,15 +1496,15 @@ def test_steps_of_the_person_are_told_apart(unequal):
     assert "<li>The person: Open the email and click the link in it.</li>" in html
 
 
-def test_declared_days_are_pointed_to_where_they_stand(history, fleet_data):
+def test_declared_days_are_pointed_to_where_they_stand(source, fleet_data):
     declared_days = {
         "site_outcomes": lambda table: table.assign(declared_days=10.0),
         "declared_vs_observed": lambda _: ek.analysis.declared_vs_observed(requests(), declared()),
     }
 
-    def points(*others, **options):
+    def points(*others):
         sections = [*others, "coverage"]
-        data = ReportSource(history, **options).load(needed_tables("fleet", sections))
+        data = source.load(needed_tables("fleet", sections))
         tables = {
             name: declared_days.get(name, lambda table: table)(table) for name, table in data.tables.items()
         }

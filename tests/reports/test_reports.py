@@ -357,6 +357,13 @@ def nine_days(tmp_path_factory):
         yield history, ek.report(history, sections=["by_site", "week"])
 
 
+@pytest.fixture(scope="module")
+def week_data(nine_days):
+    """The tables of a report on the last of the nine days."""
+    history, _ = nine_days
+    return ReportSource(history).load(needed_tables("fleet", ["week"]))
+
+
 def test_figure_has_its_trend_and_weekly_change(nine_days):
     history, report = nine_days
     fact = report.facts[0]
@@ -386,10 +393,8 @@ def test_last_days_have_their_causes_and_sites(nine_days):
 
 
 @pytest.mark.parametrize(("pending", "words"), [((4, 2), "4, 1 more"), ((2, 2), ""), ((0, 2), "4, 3 fewer")])
-def test_fewer_pending_removals_do_not_hide_more_to_do(nine_days, pending, words):
-    history, _ = nine_days
-    data = ReportSource(history).load(needed_tables("fleet", ["week"]))
-    records = data["records"]
+def test_fewer_pending_removals_do_not_hide_more_to_do(week_data, pending, words):
+    data, records = week_data, week_data["records"]
     is_open = analysis.is_open(records["status"])
     status = (
         records["status"]
@@ -403,9 +408,8 @@ def test_fewer_pending_removals_do_not_hide_more_to_do(nine_days, pending, words
     assert week.finding.endswith(f". Without a pending removal: {words}." if words else ": 1 listed again.")
 
 
-def test_removals_of_the_week_that_undo_relistings_are_counted(nine_days):
-    history, _ = nine_days
-    data = ReportSource(history).load(needed_tables("fleet", ["week"]))
+def test_removals_of_the_week_that_undo_relistings_are_counted(week_data):
+    data = week_data
     [site, *_] = data["week_by_site"]["site"]
     removed = data["week_by_site"].assign(removed=(data["week_by_site"]["site"] == site) * 2)
     records = data["records"].assign(status="discovered", episode=1)
