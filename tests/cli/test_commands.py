@@ -61,11 +61,16 @@ def test_the_demo_prints_tables_and_writes_page_and_history(demo_run):
         assert len(history.people()) == 3
 
 
-@pytest.fixture
-def earlier_demo(shell):
-    """The history of an earlier demo, where the next one would save its own."""
+@pytest.fixture(scope="module")
+def demo_history(tmp_path_factory):
     with ek.demo(people=1, days=0, progress=False) as demo:
-        copied = Path(shutil.copytree(demo.history.path, shell.directory / "demo-history"))
+        return shutil.copytree(demo.history.path, tmp_path_factory.mktemp("demo") / "history")
+
+
+@pytest.fixture
+def earlier_demo(shell, demo_history):
+    """The history of an earlier demo, where the next one would save its own."""
+    copied = Path(shutil.copytree(demo_history, shell.directory / "demo-history"))
     (copied / DEMO_MARKER).touch()
     return copied
 
