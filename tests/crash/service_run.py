@@ -43,6 +43,7 @@ SERVER_DOWN_S = (0.2, 1.0)
 PEOPLE_MIN, PEOPLE_WITHIN_S = 5, 120
 FINISHED_WITHIN_S = 180
 POLL_S = 0.1
+FINISHED_POLL_S = 0.5  # it counts the rows of seven conditions
 CALLBACKS = {"reliable": RELIABLE, "failing": FAILING, "silent": None, "second": RELIABLE}
 PROCESS = Path(__file__).with_name("service_process.py")
 
@@ -192,7 +193,7 @@ async def wait_until_finished(database):
         async with database.reading() as work:
             if not await unfinished_work(work):
                 return
-        await asyncio.sleep(POLL_S)
+        await asyncio.sleep(FINISHED_POLL_S)
 
 
 async def cancelled(task):
