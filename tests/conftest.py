@@ -40,7 +40,10 @@ LONGEST = (  # of all, then of those that are not long
     *("monitor/test_watch", "client/test_connection_faults", "privacy/test_logs_and_errors"),
     *("monitor/notifications/test_notifier", "service/scanning/test_incoming_mail_job"),
     *("history/test_annotations", "history/test_upgrade", "history/test_verify", "widgets/test_sql_rows"),
-    *("test_exports", "analysis/test_plan"),
+    *("test_exports", "analysis/test_plan", "cli/test_operator", "notebook/test_magic"),
+    *("widgets/test_explorer", "widgets/test_panel", "history/test_erase", "test_exposure"),
+    *("notebook/test_accessor", "history/test_maintenance", "cli/test_wrong_input", "cli/test_doctor"),
+    "analysis/test_work_queue",
 )
 WHOLLY_LONG = "\npytestmark = pytest.mark.long"
 MAY_BE_LONG = re.compile(r"mark\.long|cluster|spark")
