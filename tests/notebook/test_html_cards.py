@@ -263,14 +263,15 @@ def service():
         yield exposure
 
 
-@pytest.fixture
-def hostile(tmp_path):
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
     """An exposure of a service that is hostile in every text, and a history of it."""
     text = "".join(HOSTILE[name] for name in ("script", "attribute", "style"))
     record = a_record(7, site=text, status=text, name=text)
     service = Service()
     service.people[1] = Person([record], [a_link("https://page.example", text)], [an_alert(text, record)])
-    with seen_through(service) as exposure, History(tmp_path / "history", clock=Clock()) as history:
+    directory = tmp_path_factory.mktemp("hostile")
+    with seen_through(service) as exposure, History(directory / "history", clock=Clock()) as history:
         history.collect(exposure)
         yield exposure.refresh(), history
 
