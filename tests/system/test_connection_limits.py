@@ -404,7 +404,7 @@ def test_beyond_the_maximum_the_oldest_waiting_connection_is_closed(served):
 )
 def test_connections_that_wait_for_their_client_make_way(served, sent):
     with served(10) as (base_url, connected):
-        for _ in range(30):
+        for _ in range(15):
             connected(sent)
             assert httpx.get(base_url, timeout=TIMEOUT_S).text == "GET"
 
