@@ -361,7 +361,6 @@ IDEAS = {
     "service.database_check": "every encrypted value is readable, and the file is intact",
     "service.mail.confirmation": "which link of a message may be followed",
     "service.scanning.person_search": "finds the person of an erasure request",
-    "service.mail.wording": "the texts of opt-outs and complaints",
     "service.webhooks.delivery": "one attempt to send a delivery",
     "snapshot": "the tables of one load",
     "widgets.connection": "a widget",

@@ -286,7 +286,7 @@ class SimulatedPerson:
 
 def _is_in_vain(opt_out: AssistedOptOut) -> bool:
     """Return whether they give up on an opt-out, because the same form would be refused again."""
-    is_final = opt_out.unresponsive or opt_out.reason == assisted_opt_outs.REFUSED
+    is_final = opt_out.unresponsive or (opt_out.reason or "").startswith(assisted_opt_outs.REFUSED)
     return opt_out.failures >= (1 if is_final else FAILURES_MAX)
 
 

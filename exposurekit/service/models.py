@@ -20,7 +20,8 @@ class Site:
     user_fields_required_for_removal: tuple[str, ...] = ()
     opt_out_fields: tuple[str, ...] = ()  # the user fields that an opt-out contains or requires
     removed_by_us: bool = False  # the service can send this user's opt-out itself
-    prepared_by_us: bool = False  # a person sends it, with an address that the service has to issue before
+    # A person sends it; before, the service has to issue an address, or to follow up an earlier one by email.
+    prepared_by_us: bool = False
 
 
 @dataclass(frozen=True, slots=True)

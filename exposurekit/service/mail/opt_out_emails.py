@@ -10,10 +10,10 @@ from exposurekit.contract.types import DISCOVERED, REMOVED
 from exposurekit.errors import ConfigurationError
 from exposurekit.service.accounts import consent, users
 from exposurekit.service.accounts.subject import Subject
-from exposurekit.service.mail import opt_out_requests, smtp, wording
+from exposurekit.service.mail import follow_ups, opt_out_requests, smtp, wording
 from exposurekit.service.mail.opt_out_requests import MailRequest
 from exposurekit.service.mail.settings import MailSettings
-from exposurekit.service.mail.wording import Consent, Listing
+from exposurekit.service.mail.wording import Consent, Earlier, Listing
 from exposurekit.service.matching.opt_out_subject import as_listed
 from exposurekit.service.sites.definition import Definition, EmailOptOut
 from exposurekit.service.storage.database import Session
@@ -36,12 +36,18 @@ async def message(
     grant = await consent.in_force(session, request.user_id)
     if grant is None:
         raise ConfigurationError("no consent of the person is on record")
+    failure = None
+    if site.removal.method == "assisted":
+        failure = await follow_ups.failure(
+            session, request.user_id, request.record_id, site, until=request.created_at
+        )
     text = wording.opt_out(
         email.template,
         _listing(site, record),
         _person(site, as_listed(subject, record)),
         Consent(granted_at=grant.granted_at, granted_by=grant.granted_by),
         answer_within_days=email.answer_days,
+        earlier=Earlier(failure.event, failure.sent_at, site.opt_out_url) if failure else None,
     )
     return smtp.compose(
         sender=settings.address,

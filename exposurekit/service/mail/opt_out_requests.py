@@ -40,7 +40,11 @@ _OF_TOKEN = select(mail_requests.c.id, mail_requests.c.user_id).where(
 )
 _OPEN = (
     select(mail_requests.c.id)
-    .where(mail_requests.c.record_id == bindparam("record_id"), mail_requests.c.state.in_(_OPEN_STATES))
+    .where(
+        mail_requests.c.record_id == bindparam("record_id"),
+        mail_requests.c.kind == bindparam("kind"),
+        mail_requests.c.state.in_(_OPEN_STATES),
+    )
     .order_by(mail_requests.c.id.desc())
     .limit(1)
 )
@@ -73,7 +77,7 @@ async def issue(
 
     `within` is how long it waits from now; None: without a limit, until a person has sent the form.
     """
-    request = await open_request(session, record_id)
+    request = await open_request(session, record_id, CONFIRMATION)
     answer_by = None if within is None else session.clock.now() + within
     if request is None or request.state != WAITING:
         return await _add(session, user_id, record_id, site, answer_by=answer_by)
@@ -85,8 +89,8 @@ async def issue_email(
     session: Session, user_id: int, record_id: int, site: str, *, requires_approval: bool
 ) -> MailRequest:
     """Return the open opt-out by email of a record, or create one. The caller has locked the user."""
-    request = await open_request(session, record_id)
-    if request is not None and request.kind == EMAIL:
+    request = await open_request(session, record_id, EMAIL)
+    if request is not None:
         return request
     state = DRAFT if requires_approval else APPROVED
     return await _add(session, user_id, record_id, site, kind=EMAIL, state=state)
@@ -176,20 +180,19 @@ async def waiting_tokens(session: Session) -> dict[int, str]:
 
 
 async def end(session: Session, record_id: int, *, unsent: bool = False) -> None:
-    """End the requests of a record that wait for a message; with `unsent`, only those that nobody has sent."""
-    is_waiting = and_(
-        mail_requests.c.record_id == record_id,
-        mail_requests.c.kind == CONFIRMATION,
-        mail_requests.c.state == WAITING,
-        *([mail_requests.c.answer_by.is_(None)] if unsent else []),
-    )
+    """End the requests of a record that wait for a message; with `unsent`, all those that nobody has sent, emails too."""
+    is_waiting = mail_requests.c.state == WAITING
+    if unsent:
+        is_unsent = and_(is_waiting, mail_requests.c.answer_by.is_(None))
+        is_waiting = or_(is_unsent, mail_requests.c.state.in_((DRAFT, APPROVED)))
     ended = {"state": ENDED, "changed_at": session.clock.now()}
-    await session.run(update(mail_requests).where(is_waiting).values(**ended))
+    of_record = update(mail_requests).filter_by(record_id=record_id)
+    await session.run(of_record.where(is_waiting).values(**ended))
 
 
-async def open_request(session: Session, record_id: int) -> MailRequest | None:
-    """Return the request of a record that is not decided yet; None: there is none."""
-    row = await session.first(_OPEN, {"record_id": record_id})
+async def open_request(session: Session, record_id: int, kind: str) -> MailRequest | None:
+    """Return the request of a record and kind that is not decided yet; None: there is none."""
+    row = await session.first(_OPEN, {"record_id": record_id, "kind": kind})
     return None if row is None else await get(session, row.id)
 
 

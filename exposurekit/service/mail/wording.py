@@ -6,6 +6,7 @@ from datetime import datetime
 from importlib.resources import files
 from typing import Any
 
+from exposurekit.service.findings.alerts import Event
 from exposurekit.service.sites.definition import TemplateName
 from exposurekit.text import plain_yaml
 
@@ -37,6 +38,20 @@ class Listing:
         return f"{self.name}, {where}"
 
 
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """An earlier opt-out for the listing: what came of it, when it was sent, and the address of the form."""
+
+    event: Event
+    sent_at: datetime
+    form: str
+
+    def paragraph(self) -> str:
+        """Return what a follow-up says of it."""
+        text: str = _WORDING["earlier"][self.event.name.lower()]
+        return text.format(sent_on=_day(self.sent_at), form=self.form)
+
+
 def opt_out(
     template: TemplateName,
     listing: Listing,
@@ -44,12 +59,18 @@ def opt_out(
     consent: Consent,
     *,
     answer_within_days: float,
+    earlier: Earlier | None = None,
 ) -> str:
-    """Return the text of an opt-out; `person` has the user fields that the site needs, and the name."""
+    """Return the text of an opt-out; `person` has the user fields that the site needs, and the name.
+
+    With `earlier`, it follows up an opt-out that had no effect.
+    """
     name, wording, labels = full_name(person), _WORDING[template], _WORDING["fields"]
     text: str = _WORDING["opt_out"].format(
         site=listing.site,
-        opening=wording["opening"].format(name=name),
+        opening="\n\n".join(
+            [wording["opening"].format(name=name), *([earlier.paragraph()] if earlier else [])]
+        ),
         listing=listing.lines(),
         fields="\n".join(f"{labels[key]}: {value}" for key, value in person.items() if value),
         name=name,

@@ -1,8 +1,8 @@
 """Assisted opt-outs: the forms for a person to send, with what to type, and what the person reports of them.
 
 The service sends nothing here, and passes no puzzle. A form is offered while its listing is ``discovered``. Once a person
-reports it as sent, the removal goes on as after any other opt-out: the site's message, then the scans. If it fails, it is
-offered again, with the reason.
+reports it as sent, the removal goes on as after any other opt-out: the site's message, then the scans. If it fails, the
+service asks by email where it can; else, and if that has no effect either, the form is offered again, with the reason.
 """
 
 import itertools
@@ -21,7 +21,8 @@ from exposurekit.service.accounts import consent, users
 from exposurekit.service.accounts.subject import Subject
 from exposurekit.service.findings import removals
 from exposurekit.service.findings.alerts import FAILURES, Event
-from exposurekit.service.mail import opt_out_requests
+from exposurekit.service.mail import follow_ups, opt_out_requests
+from exposurekit.service.mail.follow_ups import SiteEmail
 from exposurekit.service.mail.settings import MailSettings
 from exposurekit.service.scanning import saved_pages, schedule
 from exposurekit.service.scanning.form_opt_outs import form_values
@@ -37,6 +38,7 @@ _REASONS: Mapping[str, str] = {
     Event.OPT_OUT_UNANSWERED: "it could not be sent",
     Event.OPT_OUT_UNCONFIRMED: "the site sent no message in time",
 }
+_FOLLOWED_UP = "; the service has asked by email, too"
 # After this many listings that were not removed in time, a request is unlikely to succeed, unless the site has removed at
 # least one in three of those with an outcome: a few disappear by themselves.
 UNRESPONSIVE, REMOVES_ONE_IN = 3, 3
@@ -48,7 +50,7 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 _LISTED = select(records).where(records.c.status != REMOVED).order_by(records.c.id)
 _RECORD = select(records).where(records.c.id == bindparam("record_id"))
 _OUTCOMES = (
-    select(alerts.c.record_id, alerts.c.kind, records.c.site)
+    select(alerts.c.record_id, alerts.c.kind, records.c.site, alerts.c.created_at)
     .join(records)
     .where(
         alerts.c.kind.in_(
@@ -96,7 +98,8 @@ class Queue:
 
     ``unprepared``: no worker has issued the address yet, or the settings of the mailbox are not given. ``waiting``: one
     request may remove them together with others, once the owner's other sites are searched, or an earlier request has had
-    its effect. ``covered``: a request that is on its way, or whose message the service waits for, removes them.
+    its effect. ``covered``: a request that is on its way, or whose message the service waits for, removes them, or the
+    service asks the site by email.
     """
 
     opt_outs: tuple[AssistedOptOut, ...]
@@ -145,11 +148,12 @@ async def queue(
     """
     tokens = await opt_out_requests.waiting_tokens(session)
     history = await _history(session)
+    has_mailbox, can_send = mail is not None, mail is not None and mail.smtp is not None
     now = session.clock.now()
     requests: list[_Request] = []
     unprepared = waiting = covered = 0
     for rows in await _listed(session, definitions, user_id):
-        plan = _plan(rows, definitions, tokens, history, has_mailbox=mail is not None)
+        plan = _plan(rows, definitions, tokens, history, has_mailbox=has_mailbox, can_send=can_send)
         waits = [is_patient and _waits(one, rows, definitions, history, now) for one in plan.requests]
         requests += [one for one, is_early in zip(plan.requests, waits, strict=True) if not is_early]
         unprepared += plan.unprepared
@@ -177,7 +181,8 @@ async def awaited_searches(
     now = session.clock.now()
     counts: Counter[tuple[int, str]] = Counter()
     for rows in await _listed(session, definitions, user_id):
-        for request in _plan(rows, definitions, tokens, history, has_mailbox=True).requests:
+        plan = _plan(rows, definitions, tokens, history, has_mailbox=True, can_send=True)
+        for request in plan.requests:
             for name in _awaited_sites(request, definitions, history, now):
                 counts[request.record.user_id, name] += len(request.removes)
     return counts
@@ -202,8 +207,8 @@ async def report_sent(session: Session, record_id: int, definitions: Mapping[str
     if row.status == PENDING_REMOVAL:
         return 0
     description, now = site.site(subject), session.clock.now()
-    if description.prepared_by_us:
-        request = await opt_out_requests.open_request(session, record_id)
+    if site.removal.confirm is not None:
+        request = await opt_out_requests.open_request(session, record_id, opt_out_requests.CONFIRMATION)
         if request is None:
             raise NotAssisted(f"record {record_id}: no worker with a mailbox has prepared its opt-out yet")
         answer_by = now + schedule.confirmed_within(site)
@@ -286,6 +291,8 @@ class _History:
     failures: Mapping[int, Sequence[str]]  # their reasons, by record, since it was last listed
     ignored: Mapping[str, AbstractSet[int]]  # records that were not removed in time, by site
     removed: Mapping[str, AbstractSet[int]]  # records that were, even if they are listed again
+    listed_again_at: Mapping[int, datetime]  # the last time, by record
+    emails: Mapping[int, Sequence[SiteEmail]]  # those to sites, by user
     saved_at: Mapping[tuple[int, str], datetime]  # the last saved search, by user and site
 
     def is_unresponsive(self, site: Definition, record_ids: Sequence[int]) -> bool:
@@ -305,10 +312,11 @@ async def _history(session: Session) -> _History:
     reasons: dict[int, list[str]] = defaultdict(list)
     ignored: dict[str, set[int]] = defaultdict(set)
     removed: dict[str, set[int]] = defaultdict(set)
-    requested = set[int]()
-    for record_id, kind, site in map(tuple, await session.all(_OUTCOMES)):
+    requested, listed_again_at = set[int](), dict[int, datetime]()
+    for record_id, kind, site, at in map(tuple, await session.all(_OUTCOMES)):
         if kind == Event.LISTED_AGAIN:
             reasons[record_id].clear()
+            listed_again_at[record_id] = at
         elif kind == Event.OPT_OUT_SUBMITTED:
             requested.add(record_id)
         elif kind == Event.REMOVAL_VERIFIED:
@@ -319,7 +327,11 @@ async def _history(session: Session) -> _History:
             reasons[record_id].append(_REASONS[kind])
             if kind == Event.OPT_OUT_IGNORED:
                 ignored[site].add(record_id)
-    return _History(reasons, ignored, removed, await saved_pages.last_saved(session))
+    emails: dict[int, list[SiteEmail]] = defaultdict(list)
+    for one in await follow_ups.emails(session):
+        emails[one.user_id].append(one)
+    saved_at = await saved_pages.last_saved(session)
+    return _History(reasons, ignored, removed, listed_again_at, emails, saved_at)
 
 
 async def _listed(
@@ -350,35 +362,50 @@ def _plan(
     history: _History,
     *,
     has_mailbox: bool,
+    can_send: bool,
 ) -> _Plan:
     """Plan the requests that remove a person's listings.
 
-    The best request is chosen first; what it removes counts for no other.
+    The best request is chosen first; what it removes counts for no other. If the service can send, a listing that it asks
+    to remove by email, or is about to, is in none.
     """
+    emails = history.emails.get(rows[0].user_id, ())
+    open_emails = [one for one in emails if one.is_open and can_send]
     under_way = [row for row in rows if _is_under_way(row, definitions[row.site], tokens)]
     # A listing that was absent once is being removed by somebody else.
     open_rows = [row for row in rows if row.status == DISCOVERED and not row.absences]
     covered = {
-        row.id for row in open_rows if any(definitions[one.site].clears(row.site) for one in under_way)
+        row.id
+        for row in open_rows
+        if any(definitions[one.site].clears(row.site) for one in under_way)
+        or any(one.covers(row.id, row.site, definitions) for one in open_emails)
     }
     left = {row.id: row for row in open_rows if row.id not in covered}
     assisted = [row for row in left.values() if definitions[row.site].removal.method == "assisted"]
     leads = [
         row
         for row in assisted
-        if not definitions[row.site].needs_mailbox or (has_mailbox and row.id in tokens)
+        if (not definitions[row.site].needs_mailbox or (has_mailbox and row.id in tokens))
+        # A worker is about to ask by email, or to leave it to a person.
+        and not (can_send and definitions[row.site].removal.email and row.due_at)
     ]
 
     def request(lead: Row[Any]) -> _Request:
         site = definitions[lead.site]
         removes = tuple(row for row in left.values() if row.id == lead.id or site.clears(row.site))
         reasons = max((history.failures.get(row.id, ()) for row in removes), key=len, default=())
+        was_followed_up = any(
+            one.was_sent
+            and one.covers(lead.id, lead.site, definitions)
+            and one.at >= history.listed_again_at.get(lead.id, lead.created_at)
+            for one in emails
+        )
         return _Request(
             record=lead,
             removes=removes,
             minutes=site.removal.minutes,
             failures=len(reasons),
-            reason=reasons[-1] if reasons else None,
+            reason=f"{reasons[-1]}{_FOLLOWED_UP if was_followed_up else ''}" if reasons else None,
             unresponsive=history.is_unresponsive(site, [row.id for row in removes]),
         )
 

@@ -15,8 +15,10 @@ from exposurekit.service.accounts import consent, users
 from exposurekit.service.accounts.subject import Subject
 from exposurekit.service.findings import evidence, removals
 from exposurekit.service.findings.alerts import Event
-from exposurekit.service.mail import opt_out_emails, opt_out_requests, smtp
+from exposurekit.service.mail import follow_ups, opt_out_emails, opt_out_requests, smtp
+from exposurekit.service.mail.follow_ups import Step
 from exposurekit.service.mail.opt_out_requests import MailRequest
+from exposurekit.service.mail.settings import Smtp
 from exposurekit.service.mail.smtp import NotSent, PerhapsSent
 from exposurekit.service.models import Listing
 from exposurekit.service.scanning import form_opt_outs, schedule
@@ -85,7 +87,7 @@ async def _waits_for_mail(context: ScanContext, job: _Job) -> bool:
         return False
     async with writing_with_lease(context, records, job.lease, job.user_id) as session:
         record_id, now = job.lease.row_id, session.clock.now()
-        request = await opt_out_requests.open_request(session, record_id)
+        request = await opt_out_requests.open_request(session, record_id, opt_out_requests.CONFIRMATION)
         if request is None or request.answer_by is None:
             return False
         answer_by = request.answer_by
@@ -199,14 +201,56 @@ async def _submit(context: ScanContext, job: _Job) -> None:
 
 
 async def _prepare(context: ScanContext, job: _Job) -> None:
-    """Issue the address with which a person sends the opt-out."""
+    """Follow up an earlier opt-out by email, or issue the address with which a person sends the next one."""
+    email = job.site.removal.email
     async with writing_with_lease(context, records, job.lease, job.user_id) as session:
         record_id = job.lease.row_id
-        if await session.first(_STILL_DISCOVERED, {"record_id": record_id}) is not None:
-            await opt_out_requests.issue(session, job.user_id, record_id, job.site.name, within=None)
-            await leases.complete(session, records, job.lease, due_at=None)
-        else:  # a sister site's opt-out removes it
+        if await session.first(_STILL_DISCOVERED, {"record_id": record_id}) is None:
+            # A sister site's opt-out removes it.
             await leases.clear(session, records, records.c.id == record_id)
+            return
+        step = await _next_step(session, context, job)
+        if step is Step.EMAIL and (sending := _sending(context)) is not None:
+            await opt_out_requests.end(session, record_id)  # its message would come too late
+            await _issue_email(session, job, sending)
+        else:
+            await _prepare_form(session, job, step)
+            return
+    if email is not None:
+        await _submit_by_email(context, job, email)
+
+
+async def _next_step(session: Session, context: ScanContext, job: _Job) -> Step:
+    """Return what is next for an assisted opt-out; only a worker that can send follows it up."""
+    if job.site.removal.email is None or _sending(context) is None or job.site.missing(job.subject):
+        return Step.FORM
+    return await follow_ups.next_step(session, job.user_id, job.lease.row_id, job.site, context.definitions)
+
+
+async def _prepare_form(session: Session, job: _Job, step: Step) -> None:
+    """Leave the opt-out to a person, or its outcome to the scans if an email that was sent covers it."""
+    record_id = job.lease.row_id
+    await leases.complete(session, records, job.lease, due_at=None)
+    if step is Step.OUTCOME:
+        scan_at = schedule.first_verification_at(session.clock.now(), job.site)
+        await removals.submit_removal(session, record_id, job.site.site(job.subject), next_scan_at=scan_at)
+    elif job.site.removal.confirm is not None:
+        await opt_out_requests.issue(session, job.user_id, record_id, job.site.name, within=None)
+
+
+def _sending(context: ScanContext) -> Smtp | None:
+    """Return the settings with which opt-outs are sent by email; None: none are."""
+    return None if context.mail is None else context.mail.smtp
+
+
+async def _issue_email(session: Session, job: _Job, sending: Smtp) -> MailRequest:
+    return await opt_out_requests.issue_email(
+        session,
+        job.user_id,
+        job.lease.row_id,
+        job.site.name,
+        requires_approval=sending.requires_approval,
+    )
 
 
 async def _waits_for_sister(context: ScanContext, job: _Job) -> bool:
@@ -258,15 +302,11 @@ async def _submit_by_email(context: ScanContext, job: _Job, email: EmailOptOut) 
 
 async def _begin_sending(context: ScanContext, job: _Job) -> MailRequest | None:
     """Return the opt-out that may be sent now; None: a person has to approve it, or it has to wait."""
-    settings = None if context.mail is None else context.mail.smtp
-    if settings is None:
+    if (settings := _sending(context)) is None:
         await _finish(context, job.lease)
         return None
     async with writing_with_lease(context, records, job.lease, job.user_id) as session:
-        record_id, name = job.lease.row_id, job.site.name
-        request = await opt_out_requests.issue_email(
-            session, job.user_id, record_id, name, requires_approval=settings.requires_approval
-        )
+        request = await _issue_email(session, job, settings)
         if request.state == opt_out_requests.SENDING:
             await opt_out_requests.change_state(
                 session, request.id, opt_out_requests.DRAFT, before=opt_out_requests.SENDING

@@ -32,6 +32,10 @@ _ASK_OPERATOR = (
 _TYPE_REQUEST_EMAIL = (
     "Type the email address in that list, not the person's own: the service answers only what arrives there."
 )
+_EMAIL_FIRST = (
+    "If an earlier form had no effect, the service may ask the site by email first: the form is not in that list then, and "
+    "there is nothing to do."
+)
 _HOST = re.compile(
     r"(?=.{1,253}\Z)(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)+[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?"
 )
@@ -306,6 +310,7 @@ class Removal(_Part):
 
     ``assisted``: a person opens the site's ``opt_out_url`` and types the values of ``fields``, which have the form's own
     labels; that takes about ``minutes``. A request of ``one_request_per: person`` removes all of the person's listings.
+    With ``email``, the service follows up an opt-out that had no effect, if it can send.
     """
 
     method: Literal["form", "email", "assisted", "manual"]
@@ -328,14 +333,16 @@ class Removal(_Part):
         """The days that the definition states for a removal; None: it states none, so the default applies."""
         if "processing_days" in self.model_fields_set:
             return self.processing_days
-        return None if self.email is None else self.email.answer_within_days
+        return self.email.answer_within_days if self.email and self.method == "email" else None
 
     @model_validator(mode="after")
     def _form_is_complete(self) -> Self:
         if self.method == "form" and not (self.url and self.accepted):
             raise ValueError("method form requires url and accepted")
-        if (self.method == "email") != (self.email is not None):
-            raise ValueError("method email and the block email require each other")
+        if self.method == "email" and self.email is None:
+            raise ValueError("method email requires the block email")
+        if self.email and self.method not in {"email", "assisted"}:
+            raise ValueError("the block email requires method email or assisted")
         if self.confirm and self.method not in {"form", "assisted"}:
             raise ValueError("confirm requires method form or assisted")
         if self.method == "assisted":
@@ -392,7 +399,7 @@ class Definition(_Part):
 
     @property
     def sends_email(self) -> bool:
-        """Whether an opt-out is sent by email."""
+        """Whether an opt-out is sent by email, and not only a follow-up."""
         return self.removal.method == "email"
 
     @property
@@ -417,7 +424,9 @@ class Definition(_Part):
     def _operator_steps(self) -> tuple[str, ...]:
         if self.removal.method != "assisted":
             return ()
-        return (_ASK_OPERATOR, _TYPE_REQUEST_EMAIL) if self.needs_mailbox else (_ASK_OPERATOR,)
+        typing = (_TYPE_REQUEST_EMAIL,) if self.needs_mailbox else ()
+        following_up = (_EMAIL_FIRST,) if self.removal.email else ()
+        return (_ASK_OPERATOR, *typing, *following_up)
 
     def site(self, subject: Subject) -> Site:
         """Return the site's description for a listing of this person."""
@@ -429,5 +438,6 @@ class Definition(_Part):
             user_fields_required_for_removal=self.removal.user_fields_required,
             opt_out_fields=self.opt_out_fields,
             removed_by_us=self.removal.method in {"form", "email"} and not self.missing(subject),
-            prepared_by_us=self.removal.method == "assisted" and self.needs_mailbox,
+            prepared_by_us=self.removal.method == "assisted"
+            and (self.needs_mailbox or self.removal.email is not None),
         )

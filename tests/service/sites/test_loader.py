@@ -237,6 +237,9 @@ def test_an_opt_out_may_be_sent_by_email():
     ):
         assert problems_of(edited("  method: manual\n", block.replace(before, after)))
     assert problems_of(edited("  method: manual\n", "  method: email\n"))
+    followed_up = parsed(edited("  method: manual\n", block.replace("method: email", "method: assisted")))
+    assert (followed_up.sends_email, followed_up.needs_mailbox) == (False, False)
+    assert followed_up.removal.declared_days is None
     assert problems_of(edited("  method: manual\n", block.replace("method: email", "method: manual")))
 
 

@@ -1,0 +1,180 @@
+"""Follow-ups: opt-outs by email about a listing whose earlier opt-out had no effect.
+
+An opt-out had no effect, too, if the site lists the person again after a removal. A listing is followed up once until it
+is removed. An email about another listing of the person counts, if one request removes both.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum, auto
+
+from sqlalchemy import bindparam, func, select
+
+from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL
+from exposurekit.service.findings.alerts import Event
+from exposurekit.service.mail.opt_out_requests import APPROVED, DRAFT, EMAIL, REPLIED, SENDING, SENT
+from exposurekit.service.sites.definition import Definition
+from exposurekit.service.storage.database import Session
+from exposurekit.service.storage.tables import Instant, alerts, mail_requests, records
+
+# An opt-out that could not be sent is none of them: nobody has asked the site.
+_FAILURES = {Event.OPT_OUT_REFUSED, Event.OPT_OUT_IGNORED, Event.OPT_OUT_UNCONFIRMED}
+_UNSENT, _SENT = (DRAFT, APPROVED, SENDING), (SENT, REPLIED)
+_LISTED_AT = select(records.c.created_at).where(records.c.id == bindparam("record_id"))
+_RECORDS = select(records.c.id, records.c.site, records.c.created_at).where(
+    records.c.user_id == bindparam("user_id")
+)
+_HISTORY = (
+    select(alerts.c.record_id, records.c.site, alerts.c.kind, alerts.c.created_at)
+    .join(records)
+    .where(alerts.c.user_id == bindparam("user_id"))
+    .order_by(alerts.c.id)
+)
+_EMAILS = (
+    select(
+        *(mail_requests.c.id, mail_requests.c.user_id, mail_requests.c.record_id, mail_requests.c.site),
+        *(mail_requests.c.state, records.c.status),
+        func.coalesce(mail_requests.c.sent_at, mail_requests.c.created_at, type_=Instant).label("at"),
+    )
+    .join(records, mail_requests.c.record_id == records.c.id)
+    .where(mail_requests.c.kind == EMAIL)
+    .order_by(mail_requests.c.id)
+)
+_OF_PERSON = _EMAILS.where(mail_requests.c.user_id == bindparam("user_id"))
+
+
+class Step(Enum):
+    """What is next for a listing: a form for a person, an email, or the outcome of an email that was sent before."""
+
+    FORM = auto()
+    EMAIL = auto()
+    OUTCOME = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why the last opt-out for a listing had no effect, and when it had been sent.
+
+    `LISTED_AGAIN`: the listing is back. `NEW_RECORD`: it is new, and the request removed others that the same request
+    removes.
+    """
+
+    event: Event
+    sent_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class SiteEmail:
+    """An opt-out by email, the status of the listing that it names, and when it was sent, or else created."""
+
+    id: int
+    user_id: int
+    record_id: int
+    site: str
+    state: str
+    status: str
+    at: datetime
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it may still be sent."""
+        return self.state in _UNSENT and self.status == DISCOVERED
+
+    @property
+    def was_sent(self) -> bool:
+        """Whether it was sent, and did not come back."""
+        return self.state in _SENT
+
+    def covers(self, record_id: int, site: str, definitions: Mapping[str, Definition]) -> bool:
+        """Return whether it asks to remove a listing of its person, perhaps with others."""
+        named = definitions.get(self.site)
+        return self.record_id == record_id or (named is not None and named.clears(site))
+
+
+async def emails(session: Session, user_id: int | None = None) -> Sequence[SiteEmail]:
+    """Return the opt-outs by email about a person, or about everybody, oldest first."""
+    if user_id is None:
+        rows = await session.all(_EMAILS)
+    else:
+        rows = await session.all(_OF_PERSON, {"user_id": user_id})
+    return [SiteEmail(**row._asdict()) for row in rows]
+
+
+async def email_states(
+    session: Session, user_id: int, definitions: Mapping[str, Definition]
+) -> Mapping[int, str]:
+    """Return the state of the newest opt-out by email that asks to remove a listing, by record of a person."""
+    sent = await emails(session, user_id)
+    states: dict[int, str] = {}
+    for row in await session.all(_RECORDS, {"user_id": user_id}):
+        of_record = [
+            one.state
+            for one in sent
+            if one.at >= row.created_at and one.covers(row.id, row.site, definitions)
+        ]
+        states |= {row.id: of_record[-1]} if of_record else {}
+    return states
+
+
+async def failure(
+    session: Session, user_id: int, record_id: int, site: Definition | None, *, until: datetime
+) -> Failure | None:
+    """Return the last failure of a record until an instant; None: since it is listed, no opt-out was without effect.
+
+    Without its site's definition, removals from sister sites are not considered.
+    """
+    last, _ = await _outcome(session, user_id, record_id, site, until)
+    return last
+
+
+async def next_step(
+    session: Session, user_id: int, record_id: int, site: Definition, definitions: Mapping[str, Definition]
+) -> Step:
+    """Return what is next for a ``discovered`` record. The caller has locked the user."""
+    last, listed_at = await _outcome(session, user_id, record_id, site, session.clock.now())
+    covering = [
+        one for one in await emails(session, user_id) if one.covers(record_id, site.name, definitions)
+    ]
+    if any(one.is_open and one.record_id == record_id for one in covering):
+        return Step.EMAIL
+    if last is None or any(one.is_open for one in covering):
+        return Step.FORM
+    earlier = [one for one in covering if one.at >= listed_at]
+    if not earlier:
+        return Step.EMAIL
+    is_awaited = any(
+        one.was_sent and one.status == PENDING_REMOVAL and one.at > last.sent_at for one in earlier
+    )
+    return Step.OUTCOME if is_awaited else Step.FORM
+
+
+async def _outcome(
+    session: Session, user_id: int, record_id: int, site: Definition | None, until: datetime
+) -> tuple[Failure | None, datetime]:
+    """Return the last failure of a record until an instant, and since when it is listed."""
+    [row] = await session.all(_LISTED_AT, {"record_id": record_id})
+    listed_at: datetime = row.created_at
+    last: Failure | None = None
+    sent_at: dict[int, datetime] = {}
+    removed: list[
+        tuple[datetime, datetime]
+    ] = []  # from sites that the same request removes from: when, and sent when
+    for one, name, kind, at in map(tuple, await session.all(_HISTORY, {"user_id": user_id})):
+        if at > until:
+            break
+        if kind == Event.OPT_OUT_SUBMITTED:
+            sent_at[one] = at
+        elif one == record_id and kind == Event.LISTED_AGAIN:
+            # What disappeared before anybody asked was not removed on request.
+            earlier = sent_at.pop(one, None)
+            last = Failure(Event.LISTED_AGAIN, earlier) if earlier else None
+            listed_at = at
+        elif one == record_id and kind in _FAILURES:
+            last = Failure(Event(kind), sent_at.get(one, at))
+        elif kind == Event.REMOVAL_VERIFIED and one in sent_at and site and site.clears(name):
+            removed.append((at, sent_at[one]))
+    sent = [sent for at, sent in removed if at <= listed_at]
+    if last is None and sent:
+        last = Failure(Event.NEW_RECORD, sent[-1])
+    return last, listed_at

@@ -1,0 +1,424 @@
+"""Follow-ups: one email about a listing whose form had no effect, and the form again if that has none either."""
+
+from datetime import timedelta
+
+import pytest
+from support.mail import Zone, request_states, signed, unsigned
+from support.services import START
+from support.small_web import Card, Folk, a_house, definition
+from support.smtp_server import an_smtp_server
+
+from exposurekit.sandbox.world.asgi import html
+from exposurekit.service.accounts import consent
+from exposurekit.service.mail import follow_ups, opt_out_emails, opt_out_requests
+from exposurekit.service.scanning import assisted_opt_outs
+from exposurekit.service.storage import leases, tables
+
+TO = "privacy@seekfolk.example"
+LISTED, GIVE_UP_DAYS = "Seekfolk-1", 10
+LINK = "http://seekfolk.example/confirm?t=8f1e"
+CONFIRM = {
+    "from": "no-reply@seekfolk.example",
+    "subject": "confirm your opt-out",
+    "link_host": "seekfolk.example",
+    "link_path": "/confirm",
+    "accepted": "Your removal is confirmed",
+}
+
+
+def followed_up(*also_removes, confirmed=False, template="ccpa", **changed):
+    """The removal of a site whose form a person sends, and whose address for requests is known."""
+    confirming = {"confirm": CONFIRM} if confirmed else {}
+    email = {"Email": "{request_email}"} if confirmed else {}
+    return {
+        "method": "assisted",
+        "fields": {"Your listing": "{reference_id}"} | email,
+        "user_fields_required": ["state"],
+        "processing_days": 2,
+        "give_up_days": GIVE_UP_DAYS,
+        "also_removes": also_removes,
+        "email": {"to": TO, "template": template},
+        **confirming,
+        **changed,
+    }
+
+
+@pytest.fixture(scope="module")
+def running_server(tmp_path_factory):
+    with an_smtp_server(tmp_path_factory.mktemp("smtp")) as server:
+        yield server
+
+
+@pytest.fixture
+def server(running_server):
+    running_server.envelopes.clear()
+    running_server.answer_to_recipient = running_server.answer_to_message = "250 OK"
+    return running_server
+
+
+@pytest.fixture
+def open_house(town, tmp_path, drop, server):
+    """Open a service with these settings for sending, or without any."""
+
+    def opened(*, can_send=True, **sending):
+        smtp = server.settings(**{"requires_approval": False} | sending) if can_send else None
+        mail = drop.settings.model_copy(update={"smtp": smtp})
+        return a_house(tmp_path, town.resolve, mail=mail, resolve_txt=Zone())
+
+    return opened
+
+
+@pytest.fixture
+def house(open_house):
+    with open_house() as house:
+        yield house
+
+
+def opens(house, town, **removals):
+    """Open sites with these removals; each lists Juniper once."""
+    folks = {name: town.opens(name, Folk([Card(f"{name}-1")])) for name in removals}
+    house.has(*(definition(name, removal=removal) for name, removal in removals.items()))
+    for folk in folks.values():
+        folk.others["/confirm"] = lambda _: html("Your removal is confirmed")
+    return folks
+
+
+def queued(house, **options):
+    return house.work(
+        lambda work: assisted_opt_outs.queue(
+            work, house.definitions, mail=house.mail, limit=100, is_patient=False, **options
+        )
+    )
+
+
+def offered(house):
+    return [(one.site, one.reason) for one in queued(house).opt_outs]
+
+
+def send_form(house, site="Seekfolk"):
+    """Report that a person has sent the form of a site, which is offered."""
+    [one] = [one for one in queued(house).opt_outs if one.site == site]
+    house.work(lambda work: assisted_opt_outs.report_sent(work, one.id, house.definitions))
+    return one
+
+
+def refused(house, site="Seekfolk"):
+    """Report that the site refused the form."""
+    [one] = [one for one in queued(house).opt_outs if one.site == site]
+    house.work(lambda work: assisted_opt_outs.report_failed(work, one.id, house.definitions, refused=True))
+    house.idle()
+    return one
+
+
+def approve(house):
+    async def approved(work):
+        for one in await opt_out_requests.emails(work, state="draft", limit=100):
+            await opt_out_emails.approve(work, one.id)
+
+    house.work(approved)
+    house.idle()
+
+
+def text_of(message):
+    return " ".join(message.get_content().split())
+
+
+# --- each failure ---------------------------------------------------------------------------------------
+
+
+def test_a_form_that_was_ignored_is_followed_up_once(house, town, server):
+    folks = opens(house, town, Seekfolk=followed_up())
+    juniper = house.scanned_juniper()
+    send_form(house)
+    house.advance(days=GIVE_UP_DAYS - 1)
+    assert server.recipients == []
+    house.advance(days=2)
+    assert (server.recipients, request_states(house)) == ([TO], ["sent"])
+    assert (offered(house), house.statuses(juniper)) == ([], {LISTED: "pending removal"})
+    [message] = server.messages
+    text = text_of(message)
+    assert (
+        f"On {START.day} January 2026 the form for this, http://seekfolk.example/opt-out, was sent to you."
+        in text
+    )
+    assert "The listing is still there." in text
+    folks["Seekfolk"].cards.clear()
+    house.advance(days=4)
+    assert house.statuses(juniper) == {LISTED: "removed"}
+    house.advance(days=30)
+    assert server.recipients == [TO]
+    titles = ["New record", "Opt-out submitted", "Opt-out ignored", "Opt-out submitted", "Removal verified"]
+    assert house.alert_titles(juniper) == titles
+
+
+def test_an_email_that_was_ignored_leaves_the_form(house, town, server):
+    """There is no loop: the next form that fails is not followed up either, until the listing was removed."""
+    opens(house, town, Seekfolk=followed_up(confirmed=True))
+    juniper = house.scanned_juniper()
+    refused(house)
+    assert (server.recipients, house.statuses(juniper)) == ([TO], {LISTED: "pending removal"})
+    house.advance(days=GIVE_UP_DAYS + 2)
+    reason = "the site did not remove the listing in time; the service has asked by email, too"
+    assert offered(house) == [("Seekfolk", reason)]
+    refused(house)
+    house.advance(days=60)
+    assert offered(house) == [("Seekfolk", "the site refused it; the service has asked by email, too")]
+    assert server.recipients == [TO]
+
+
+def test_a_form_without_its_message_is_followed_up(house, town, server, drop):
+    opens(house, town, Seekfolk=followed_up(confirmed=True))
+    juniper = house.scanned_juniper()
+    one = send_form(house)
+    house.advance(days=7.1)
+    assert (server.recipients, house.statuses(juniper)) == ([TO], {LISTED: "pending removal"})
+    assert "The message with which it has to be confirmed did not arrive" in text_of(server.messages[0])
+    drop.deliver(signed(unsigned(one.values["Email"], LINK)))
+    house.advance(days=1.1)
+    assert town.of("Seekfolk", "/confirm") == []  # its form is no longer awaited
+
+
+@pytest.mark.parametrize("template", ["ccpa", "gdpr", "neutral"])
+def test_a_refused_form_is_followed_up(house, town, server, template):
+    opens(house, town, Seekfolk=followed_up(template=template))
+    house.scanned_juniper()
+    refused(house)
+    assert server.recipients == [TO]
+    text = text_of(server.messages[0])
+    assert text.index("was sent to you. You refused it.") < text.index("The listing: Juniper")
+
+
+def test_a_listing_that_is_back_is_followed_up_each_time(house, town, server):
+    folks = opens(house, town, Seekfolk=followed_up())
+    juniper = house.scanned_juniper()
+    send_form(house)
+    for times in (1, 2):
+        folks["Seekfolk"].cards.clear()
+        house.advance(days=5)
+        assert house.statuses(juniper) == {LISTED: "removed"}
+        folks["Seekfolk"].cards.append(Card(LISTED))
+        house.advance(days=7)
+        assert (server.recipients, offered(house)) == ([TO] * times, [])
+        assert "The listing was gone after that, and now you publish it again." in text_of(
+            server.messages[-1]
+        )
+    house.advance(days=GIVE_UP_DAYS + 2)
+    assert len(offered(house)) == 1
+
+
+def test_what_is_back_before_anybody_asked_gets_the_form(house, town, server):
+    folks = opens(house, town, Seekfolk=followed_up())
+    juniper = house.scanned_juniper()
+    folks["Seekfolk"].cards.clear()
+    house.advance(days=15)
+    assert house.statuses(juniper) == {LISTED: "removed"}
+    folks["Seekfolk"].cards.append(Card(LISTED))
+    house.advance(days=7)
+    assert (offered(house), server.recipients) == ([("Seekfolk", None)], [])
+
+
+def test_a_new_listing_after_a_removal_is_followed_up(house, town, server):
+    """One request was to remove everything that the owner has of the person."""
+    folks = opens(
+        house,
+        town,
+        Seekfolk=followed_up("Peepfolk"),
+        Peepfolk=followed_up("Seekfolk"),
+        Nosyfolk=followed_up(),
+    )
+    folks["Peepfolk"].cards.clear()
+    house.scanned_juniper()
+    send_form(house)
+    folks["Seekfolk"].cards.clear()
+    house.advance(days=5)
+    folks["Peepfolk"].cards.append(Card("Peepfolk-1"))
+    house.advance(days=7)
+    assert (server.recipients, offered(house)) == ([TO], [("Nosyfolk", None)])
+    text = text_of(server.messages[0])
+    assert "To Peepfolk:" in text
+    assert "removed other listings of this person. Now you publish this one." in text
+
+
+def test_a_form_that_was_not_sent_is_not_followed_up(house, town, server):
+    """The site was not asked."""
+    opens(house, town, Seekfolk=followed_up())
+    house.scanned_juniper()
+    [one] = queued(house).opt_outs
+    house.work(lambda work: assisted_opt_outs.report_failed(work, one.id, house.definitions, refused=False))
+    house.idle()
+    assert (server.recipients, offered(house)) == ([], [("Seekfolk", "it could not be sent")])
+
+
+# --- several listings -----------------------------------------------------------------------------------
+
+
+def test_one_email_covers_the_listings_of_an_owner(house, town, server):
+    sites = {"Seekfolk": followed_up("Peepfolk"), "Peepfolk": followed_up("Seekfolk")}
+    opens(house, town, **sites)
+    juniper = house.scanned_juniper()
+    send_form(house)  # for both
+    house.advance(days=GIVE_UP_DAYS + 2)
+    assert server.recipients == [TO]
+    assert set(house.statuses(juniper).values()) == {"pending removal"}
+    assert house.alert_titles(juniper).count("Opt-out ignored") == 2
+    house.advance(days=GIVE_UP_DAYS + 2)
+    assert server.recipients == [TO]
+    assert {site for site, _ in offered(house)} < {*sites}  # one form removes both
+
+
+def test_a_listing_that_fails_later_waits_for_the_email(house, town, server):
+    """Its form was under way when the email was sent, which asks for it, too; then a person sends the form."""
+    opens(
+        house,
+        town,
+        Seekfolk=followed_up("Peepfolk"),
+        Peepfolk=followed_up("Seekfolk", give_up_days=GIVE_UP_DAYS + 3),
+    )
+    juniper = house.scanned_juniper()
+    send_form(house, "Seekfolk")
+    house.advance(days=GIVE_UP_DAYS + 5)
+    assert house.alert_titles(juniper).count("Opt-out ignored") == 2
+    assert set(house.statuses(juniper).values()) == {"pending removal"}
+    house.advance(days=2 * GIVE_UP_DAYS + 5)
+    assert server.recipients == [TO]
+    assert house.alert_titles(juniper).count("Opt-out ignored") == 4
+    assert len(offered(house)) == 1
+
+
+def test_a_draft_covers_the_other_listings_of_its_owner(open_house, town, server):
+    with open_house(requires_approval=True) as house:
+        opens(house, town, Seekfolk=followed_up("Peepfolk"), Peepfolk=followed_up("Seekfolk"))
+        juniper = house.scanned_juniper()
+        refused(house, queued(house).opt_outs[0].site)
+        house.advance(days=20)
+        assert (server.recipients, request_states(house)) == ([], ["draft"])
+        assert (queued(house).opt_outs, queued(house).covered) == ((), 2)
+        approve(house)
+        assert server.recipients == [TO]
+        assert set(house.statuses(juniper).values()) == {"pending removal"}
+
+
+# --- sending --------------------------------------------------------------------------------------------
+
+
+def test_without_a_server_the_form_is_offered_again(open_house, town, server):
+    with open_house(can_send=False) as house:
+        opens(house, town, Seekfolk=followed_up(), Peepfolk=followed_up(confirmed=True))
+        house.scanned_juniper()
+        for site in ("Seekfolk", "Peepfolk"):
+            refused(house, site)
+        assert {*offered(house)} == {(site, "the site refused it") for site in ("Seekfolk", "Peepfolk")}
+        assert queued(house).unprepared == 0
+        house.advance(days=30)
+        assert server.envelopes == []
+
+
+def test_no_follow_up_is_sent_without_consent(house, town, server):
+    opens(house, town, Seekfolk=followed_up())
+    juniper = house.scanned_juniper()
+    send_form(house)
+    house.work(lambda work: consent.withdraw(work, juniper["id"], withdrawn_by="her"))
+    house.advance(days=60)
+    assert (server.envelopes, request_states(house)) == ([], [])
+
+
+def test_no_follow_up_is_sent_without_a_required_field(house, town, server):
+    opens(house, town, Seekfolk=followed_up(user_fields_required=["email"]))
+    house.scanned_juniper(emails=[])
+    refused(house)
+    assert server.envelopes == []
+    [one] = queued(house).opt_outs
+    assert one.missing == ("email",)
+
+
+def test_a_kill_while_sending_makes_a_draft(open_house, town, server):
+    with open_house(requires_approval=True) as house:
+        opens(house, town, Seekfolk=followed_up())
+        house.scanned_juniper()
+        refused(house)
+
+        async def killed(work):
+            await opt_out_emails.approve(work, 1)
+            request = await opt_out_requests.get(work, 1)
+            assert await opt_out_requests.begin_sending(work, request, per_day=1, per_site_per_day=1)
+            await leases.acquire_one(work, tables.records, request.record_id, duration=timedelta(hours=1))
+
+        house.work(killed)
+        house.advance(hours=2)
+        assert (server.envelopes, request_states(house), offered(house)) == ([], ["draft"], [])
+        approve(house)
+        assert (server.recipients, request_states(house)) == ([TO], ["sent"])
+
+
+def test_a_follow_up_that_cannot_be_sent_leaves_the_form(house, town, server):
+    server.answer_to_recipient = "550 nobody"
+    opens(house, town, Seekfolk=followed_up(confirmed=True))
+    house.scanned_juniper()
+    refused(house)
+    assert offered(house) == []
+    house.advance(days=6)
+    assert (server.recipients, offered(house)) == ([], [("Seekfolk", "it could not be sent")])
+
+
+def test_a_follow_up_that_came_back_leaves_the_form(house, town, server, drop):
+    opens(house, town, Seekfolk=followed_up())
+    juniper = house.scanned_juniper()
+    refused(house)
+    [message] = server.messages
+    bounce = unsigned(message["Reply-To"], sender="mailer-daemon@privacy.example", subject="Undeliverable")
+    drop.deliver(bounce.as_bytes())
+    house.advance(days=1.1)
+    assert house.statuses(juniper) == {LISTED: "discovered"}
+    assert offered(house) == [("Seekfolk", "it could not be sent")]
+    house.advance(days=30)
+    assert server.recipients == [TO]
+
+
+def test_follow_ups_have_the_limit_of_their_site(open_house, town, server):
+    with open_house(per_site_per_day=1) as house:
+        folks = opens(house, town, Seekfolk=followed_up())
+        folks["Seekfolk"].cards[:] = [Card(f"r{number}") for number in range(3)]
+        house.scanned_juniper()
+        for one in queued(house).opt_outs:
+            house.work(
+                lambda work, one=one: assisted_opt_outs.report_failed(
+                    work, one.id, house.definitions, refused=True
+                )
+            )
+        house.idle()
+        assert len(server.recipients) == 1
+        assert (queued(house).opt_outs, queued(house).covered) == ((), 2)
+        house.advance(days=2.2)
+        assert server.recipients == [TO] * 3
+
+
+def test_a_form_sent_in_spite_of_a_draft_counts(open_house, town, server):
+    with open_house(requires_approval=True) as house:
+        opens(house, town, Seekfolk=followed_up())
+        juniper = house.scanned_juniper()
+        one = refused(house)
+        house.work(lambda work: assisted_opt_outs.report_sent(work, one.id, house.definitions))
+        assert house.statuses(juniper) == {LISTED: "pending removal"}
+        approve(house)
+        assert server.recipients == []
+
+
+def test_an_alert_says_that_an_email_may_come_first(house, town):
+    opens(house, town, Seekfolk=followed_up())
+    juniper = house.scanned_juniper()
+    [alert] = house.alerts(juniper)
+    assert any("by email first" in step for step in alert["opt_out_procedure"])
+
+
+def test_the_failure_of_a_follow_up_is_on_record(house, town, server):
+    """Also once it was sent, when later events do not change what it said."""
+    opens(house, town, Seekfolk=followed_up())
+    juniper = house.scanned_juniper()
+    refused(house)
+    house.advance(days=GIVE_UP_DAYS + 2)
+    assert house.alert_titles(juniper)[-1] == "Opt-out ignored"
+    [sent] = house.work(lambda work: opt_out_requests.emails(work, limit=9))
+    preview = house.work(lambda work: opt_out_emails.preview(work, sent.id, house.mail, house.definitions))
+    assert preview.get_content().split() == server.messages[0].get_content().split()
+    states = house.work(lambda work: follow_ups.email_states(work, juniper["id"], house.definitions))
+    assert states == {sent.record_id: "sent"}
