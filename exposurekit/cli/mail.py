@@ -165,26 +165,41 @@ def mail_check(*, mail_file: Path | None, as_json: bool) -> None:
 @click.option("--state", type=click.Choice(EMAIL_STATES), help="Only those in this state.")
 @click.option("--overdue", is_flag=True, help="Only those without an answer in time.")
 @limit_option
+@sites_option
 @service_options
 @json_option
 def mail_emails(
-    *, state: str | None, overdue: bool, limit: int, database: ServiceDatabase, as_json: bool
+    *,
+    state: str | None,
+    overdue: bool,
+    limit: int,
+    sites_directory: Path | None,
+    database: ServiceDatabase,
+    as_json: bool,
 ) -> None:
     """List the newest opt-outs by email.
 
-    A draft waits for mail approve. One that was being sent when the worker stopped is a draft again.
+    A draft waits for mail approve. One that was being sent when the worker stopped is a draft again. "follows" is what came
+    of an earlier opt-out for the listing, if there was one; "new record": the site's owner had removed others. That needs
+    the definitions.
 
     Example: exposurekit mail emails --overdue
     """
-    from exposurekit.service.mail import opt_out_requests
+    from exposurekit.service.mail import follow_ups, opt_out_requests
+
+    definitions = session.usable_definitions(sites_directory)[0]
+
+    async def row(db: Any, one: opt_out_requests.MailRequest) -> dict[str, Any]:
+        names = ("id", "user_id", "record_id", "site", "state", "created_at", "sent_at", "answer_by")
+        failure = await follow_ups.failure(
+            db, one.user_id, one.record_id, definitions.get(one.site), until=one.created_at
+        )
+        overdue = {"overdue": "yes" if one.is_overdue(db.clock.now()) else "no"}
+        return output.fields(one, *names) | overdue | {"follows": failure.event.value if failure else None}
 
     async def read(db: Any) -> list[dict[str, Any]]:
-        names = ("id", "user_id", "record_id", "site", "state", "created_at", "sent_at", "answer_by")
         listed = await opt_out_requests.emails(db, state=state, overdue=overdue, limit=limit)
-        now = db.clock.now()
-        return [
-            output.fields(one, *names) | {"overdue": "yes" if one.is_overdue(now) else "no"} for one in listed
-        ]
+        return [await row(db, one) for one in listed]
 
     output.print_rows(database.read(read), as_json=as_json, none="No opt-outs by email.")
 

@@ -35,6 +35,10 @@ NO_MAILBOX = (
     "removal.confirm, {request_email} and removal.email need a mailbox: name its settings with --mail"
 )
 NO_SMTP = "removal.email needs a server for sending: add the block smtp to the settings of the mailbox"
+NO_FOLLOW_UP = (
+    "removal.email: without the block smtp in the settings of the mailbox, an opt-out that had no effect is not followed up "
+    "by email"
+)
 OTHER_HOST = "removal.confirm.link_host is a host of neither the form nor removal.confirm.from: compare it with a real message"
 MEND = "if the layout has changed, `exposurekit sites mend` proposes new selectors from the same pages"
 NEVER_SCANNED = "never scanned"
@@ -397,7 +401,7 @@ async def _check(
         check = SiteCheck(str(file), site.name, notes=(NO_PAGE,))
     else:
         check = await _run_controls(file, site, fetcher)
-    notes = (*_sister_notes(site, names), *_mail_notes(site), *check.notes)
+    notes = (*_sister_notes(site, names), *_mail_notes(site, mail), *check.notes)
     if not pages and (fetcher is None or check.problems):
         notes += (*_control_notes(site),)
     return replace(check, problems=problems + check.problems, notes=notes)
@@ -421,8 +425,10 @@ def _control_notes(site: Any) -> Iterator[str]:
             yield f"controls.listed has no {key}, so it is missing in {lacking}: add it, unless the site finds the person without it"
 
 
-def _mail_notes(site: Any) -> Iterator[str]:
-    """Yield what is unusual in how the site confirms an opt-out."""
+def _mail_notes(site: Any, mail: Any) -> Iterator[str]:
+    """Yield what is unusual in how the site confirms an opt-out, and that none is followed up."""
+    if site.removal.email and not site.sends_email and (mail is None or mail.smtp is None):
+        yield NO_FOLLOW_UP
     if (confirm := site.removal.confirm) is None:
         return
     form = site.removal.url or site.opt_out_url

@@ -435,7 +435,8 @@ def users_opt_outs(
     if queue.covered:
         are, them = ("listing is", "it") if queue.covered == 1 else ("listings are", "them")
         click.echo(
-            f"{queue.covered:,} {are} not in this list: an opt-out that is on its way removes {them}, too.",
+            f"{queue.covered:,} {are} not in this list: an opt-out that is on its way removes {them}, too, or the service asks "
+            "by email.",
             err=True,
         )
     if queue.unprepared:
@@ -548,7 +549,7 @@ def users_failed(
 
 
 _RECORD_COLUMNS = (
-    *("id", "site", "status", "opt_out_sent_at", "absences", "next_check_at"),
+    *("id", "site", "status", "opt_out_sent_at", "email_state", "absences", "next_check_at"),
     *("name", "age", "locations", "href", "reference_id"),
 )
 
@@ -564,27 +565,32 @@ def users_records(
     """List a person's records and what their removal waits for.
 
     An absence counts at most once in verification.every_days of the site's definition, first at "next check at"; the
-    definition also states how many in a row confirm the removal. The output contains personal data: names, ages, places.
+    definition also states how many in a row confirm the removal. "email state" is that of the newest opt-out by email that
+    asks to remove the listing: a draft waits for mail approve. The output contains personal data: names, ages, places.
 
     Example: exposurekit users records 7 --sites ./sites
     """
     from exposurekit.service.findings import findings, removals
-
-    async def read(db: Any) -> tuple[list[dict[str, Any]], dict[int, removals.RemovalProgress]]:
-        return await findings.list_records(db, user_id), await removals.progress(db, user_id)
+    from exposurekit.service.mail import follow_ups
 
     definitions = session.usable_definitions(sites_directory)[0]
-    listed, progress = _read_of(database, user_id, read)
+
+    async def read(db: Any) -> tuple[Any, Any, Any]:
+        states = await follow_ups.email_states(db, user_id, definitions)
+        return await findings.list_records(db, user_id), await removals.progress(db, user_id), states
+
+    listed, progress, email_states = _read_of(database, user_id, read)
     rows = []
     for record in (one["record"] for one in listed):
         done, site = progress[record["id"]], definitions.get(record["site"])
         needed = None if site is None else site.verification.confirmations
-        times = output.fields(done, "opt_out_sent_at", "next_check_at")
+        details = output.fields(done, "opt_out_sent_at", "next_check_at")
+        details["email_state"] = email_states.get(record["id"])
         if as_json:
-            rows.append(record | times | {"absences": done.absences, "confirmations": needed})
+            rows.append(record | details | {"absences": done.absences, "confirmations": needed})
         else:
             absences = str(done.absences) if needed is None else f"{done.absences} of {needed}"
-            row = record | times | {"absences": absences}
+            row = record | details | {"absences": absences}
             rows.append({name: row[name] for name in _RECORD_COLUMNS})
     output.print_rows(rows, as_json=as_json, none="No records.")
 

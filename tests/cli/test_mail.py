@@ -15,6 +15,7 @@ from support.smtp_server import an_smtp_server
 
 from exposurekit.contract.inputs import AddressItem
 from exposurekit.service.accounts import consent, integrators, users
+from exposurekit.service.findings import removals
 from exposurekit.service.findings.findings import discover_record
 from exposurekit.service.mail import message_store, opt_out_requests
 from exposurekit.service.mail.mailboxes import HEAD_BYTES, RawMessage
@@ -167,15 +168,21 @@ def drafted(office):
     (office.directory / "mail.yaml").write_text("{address: optout@privacy.example, directory: mail}")
 
     async def draft(db):
-        acme = await integrators.find(db, "acme")
-        address = AddressItem(city="Oakmere", state="CA", address1="", address2="", zip="")
-        user = await users.create(db, acme.id, JANE | {"addresses": [address]})
-        await consent.consent(db, user.id, granted_by="Jane, in writing")
-        record_id = await discover_record(db, user.id, LISTING, SITE)
-        await opt_out_requests.issue_email(db, user.id, record_id, SITE.name, requires_approval=True)
+        record_id = await listed_jane(db)
+        await opt_out_requests.issue_email(db, 1, record_id, SITE.name, requires_approval=True)
 
     office.work(draft)
     return office
+
+
+async def listed_jane(db):
+    """Register Jane, and discover her listing."""
+    acme = await integrators.find(db, "acme")
+    address = AddressItem(city="Oakmere", state="CA", address1="", address2="", zip="")
+    user = await users.create(db, acme.id, JANE | {"addresses": [address]})
+    assert user.id == 1
+    await consent.consent(db, user.id, granted_by="Jane, in writing")
+    return await discover_record(db, user.id, LISTING, SITE)
 
 
 def emails(office, *words):
@@ -185,6 +192,7 @@ def emails(office, *words):
 def test_an_opt_out_is_previewed_and_approved(drafted):
     [row] = emails(drafted)
     assert (row["id"], row["state"], row["site"], row["overdue"]) == (1, "draft", SITE.name, "no")
+    assert row["follows"] is None
     run = drafted.here("mail", "preview", "1", "--mail", "mail.yaml", "--sites", "sites")
     assert "To: privacy@places.example\nReply-To: optout+" in run.stdout
     assert "Jane Q. Doe, https://places.example/jane" in run.stdout
@@ -195,6 +203,26 @@ def test_an_opt_out_is_previewed_and_approved(drafted):
     assert "request 1 is approved: only a draft can be approved" in error_of(
         drafted.here("mail", "approve", "1")
     )
+
+
+def test_a_follow_up_says_what_it_follows(office):
+    assisted = SITES.replace("{method: email,", "{method: assisted,")
+    (office.directory / "sites").mkdir()
+    (office.directory / "sites" / "places.yaml").write_text(assisted)
+    (office.directory / "mail.yaml").write_text("{address: optout@privacy.example, directory: mail}")
+
+    async def refused(db):
+        record_id = await listed_jane(db)
+        await removals.refuse_removal(db, record_id, SITE)
+        await opt_out_requests.issue_email(db, 1, record_id, SITE.name, requires_approval=True)
+
+    office.work(refused)
+    [row] = emails(office)
+    assert row["follows"] == "opt-out refused"
+    text = office.here("mail", "preview", "1", "--mail", "mail.yaml", "--sites", "sites").stdout
+    assert "was sent to you. You refused it." in " ".join(text.split())
+    [record] = json.loads(office.here("users", "records", "1", "--sites", "sites", "--json").stdout)
+    assert record["email_state"] == "draft"
 
 
 def test_a_complaint_is_drafted_once_the_answer_is_overdue(drafted):

@@ -381,6 +381,18 @@ def test_an_opt_out_by_email_needs_a_server_for_sending(shell, site, confirmed):
     assert shell.here("sites", "check", "good.yaml", "--offline", "--mail", "mail.yaml").returncode == 0
 
 
+def test_a_follow_up_by_email_needs_a_server_for_sending(shell, site, confirmed):
+    block = "removal: {method: assisted, email: {to: privacy@seekfolk.example, template: ccpa}}\n"
+    (shell.directory / "good.yaml").write_text(re.sub("removal: .*\n", block, definition(site)))
+    for words in ((), ("--mail", "mail.yaml")):
+        run = shell.here("sites", "check", "good.yaml", "--offline", *words)
+        assert (run.returncode, "is not followed up by email" in error_of(run)) == (0, True)
+    settings = "{address: a@privacy.example, directory: mail, smtp: {host: smtp.privacy.example, user: a}}"
+    (shell.directory / "mail.yaml").write_text(settings)
+    run = shell.here("sites", "check", "good.yaml", "--offline", "--mail", "mail.yaml")
+    assert (run.returncode, run.stderr) == (0, "")
+
+
 def test_links_to_a_host_that_is_nowhere_are_a_problem(shell, confirmed):
     confirmed("confirm.invalid")
     run = shell.here("sites", "check", "good.yaml", *LOOPBACK, "--mail", "mail.yaml", "--json")
