@@ -3,13 +3,12 @@
     python tests/benchmarks/guarded_web.py --people 25 --days 120
 
 45 invented sites, 30 of them behind a bot check; 10 opt-outs, 8 with a puzzle and 9 with a message, sent by SMTP and read by
-IMAP on loopback. The counts of walls and puzzles, and what is listed, are the sandbox's.
+IMAP on loopback. Opt-outs that had no effect are followed up by email, which the owners get by SMTP. The counts of walls,
+puzzles and emails, and what is listed, are the sandbox's.
 """
 
 import argparse
 import logging
-import smtplib
-import ssl
 import sys
 import tempfile
 import time
@@ -19,8 +18,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from support.imap_server import PASSWORD, an_imap_server
-from support.smtp_server import an_smtp_server
+from support.guarded_mail import Post
 
 from exposurekit.client import Client
 from exposurekit.contract import evidence_bundle
@@ -31,28 +29,11 @@ from exposurekit.sandbox.world.guarded_sites import OWNERS
 from exposurekit.sandbox.world.world import World
 from exposurekit.service.clock import FrozenClock
 from exposurekit.service.findings import findings
+from exposurekit.service.mail import follow_ups
 
 START = datetime(2026, 1, 1, 9, tzinfo=UTC)
 OPT_OUTS_MAX = 10  # forms that a person should have to send
 RECENT = timedelta(days=45)  # a search is repeated after so long
-
-
-class Post:
-    """A mail server for the sites: takes messages by SMTP, and puts them into the mailbox."""
-
-    def __init__(self, stack: ExitStack, directory: Path) -> None:
-        self._smtp = stack.enter_context(an_smtp_server(directory))
-        self._imap = stack.enter_context(an_imap_server())
-        self._context = ssl.create_default_context(cafile=str(directory / "cert.pem"))
-        self.settings = self._imap.settings("optout")
-
-    def __call__(self, message: bytes) -> None:
-        with smtplib.SMTP_SSL("127.0.0.1", self._smtp.port, context=self._context) as client:
-            client.login("optout", PASSWORD)
-            client.sendmail("sites@sites.example", ["optout@privacy.example"], message)
-        received = [envelope.content for envelope in self._smtp.envelopes]
-        self._smtp.envelopes.clear()
-        self._imap.deliver("optout", *received)
 
 
 def main() -> None:
@@ -74,6 +55,7 @@ def main() -> None:
         world = stack.enter_context(
             World(options.people, seed=options.seed, clock=clock, web="guarded", post=post).running()
         )
+        post.to_sites.deliver = world.receive_email
         backend = Backend(directory, world, mail=post.settings)
         with Client(**backend.start(stack)) as client:
             backend.register(client, progress=False)
@@ -146,6 +128,14 @@ def report(world: World, backend: Backend, simulated_person: SimulatedPerson) ->
     for user_id in [one for one, n in sent.items() if n > OPT_OUTS_MAX]:
         sites = {site: n for (one, site), n in simulated_person.opt_outs.items() if one == user_id}
         print(f"  more than {OPT_OUTS_MAX} for person {user_id}: {sites}")
+    emails = [one for user_id in backend.person_index for one in sent_emails(backend, user_id)]
+    approvals = Counter(one.user_id for one in emails)
+    with_approvals = [sent[user_id] + approvals[user_id] for user_id in backend.person_index]
+    print(
+        f"emails: {len(emails)}, refused {counts['emails refused']}, to other addresses {counts['emails elsewhere']}; approvals "
+        f"by a person 0; if each were one: mean {sum(with_approvals) / max(len(opt_outs), 1):.1f}, "
+        f"most {max(with_approvals, default=0)} human actions a person"
+    )
     print(
         f"minutes: {', '.join(f'{name} {value:.0f}' for name, value in sorted(simulated_person.minutes.items()))}"
     )
@@ -166,6 +156,11 @@ def report(world: World, backend: Backend, simulated_person: SimulatedPerson) ->
         f"phishing followed: {counts['phishing followed']} of {counts['phishing']}; given up: {len(simulated_person.unsuccessful)}"
     )
     report_evidence(world, backend, {record["id"] for _, record in rows}, {one["id"] for one in removed})
+
+
+def sent_emails(backend: Backend, user_id: int) -> list[follow_ups.SiteEmail]:
+    emails = backend.work(lambda session: follow_ups.emails(session, user_id))
+    return [one for one in emails if one.was_sent]
 
 
 def report_evidence(world: World, backend: Backend, records: set[int], removed: set[int]) -> None:

@@ -1,9 +1,11 @@
 """A simulated person in the guarded web: what they and the service remove together."""
 
+from collections import Counter
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from support.guarded_mail import Post
 
 import exposurekit as ek
 from exposurekit.client import Client
@@ -12,6 +14,8 @@ from exposurekit.sandbox.backend import Backend
 from exposurekit.sandbox.simulated_person import SimulatedPerson
 from exposurekit.sandbox.world.world import World
 from exposurekit.service.clock import FrozenClock
+
+START = datetime(2026, 1, 1, 9, tzinfo=UTC)
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +48,7 @@ def test_a_redesigned_site_is_mended_from_saved_pages(tmp_path, seed):
 
     With the second seed a site shows nobody of the common name with two towns, but one of the service's people.
     """
-    clock = FrozenClock(datetime(2026, 1, 1, 9, tzinfo=UTC))
+    clock = FrozenClock(START)
     with ExitStack() as stack:
         world = stack.enter_context(World(6, seed=seed, clock=clock, web="guarded").running())
         backend = Backend(tmp_path, world)
@@ -67,6 +71,39 @@ def test_a_redesigned_site_is_mended_from_saved_pages(tmp_path, seed):
         for name in changed:
             mended, site = backend.definitions[name], redesigned[name]
             assert mended.listings != site.definition_on(clock.now().date()).listings  # not the prepared one
+
+
+@pytest.mark.long
+def test_emails_spare_a_person_the_second_form(tmp_path):
+    """An owner that forgets its message gets an email, by SMTP, and nobody sends its form again."""
+    clock = FrozenClock(START)
+    with ExitStack() as stack:
+        post = Post(stack, tmp_path)
+        world = stack.enter_context(World(1, seed=16, clock=clock, web="guarded", post=post).running())
+        post.to_sites.deliver = world.receive_email
+        backend = Backend(tmp_path, world, mail=post.settings)
+        with Client(**backend.start(stack)) as client:
+            backend.register(client, progress=False)
+        simulated_person = SimulatedPerson(backend, world)
+        for _ in range(24):
+            backend.advance_to(clock.now() + timedelta(days=1))
+            simulated_person.work()
+        counts = world.guards.counts
+        assert counts["forgotten"] > 0
+        assert len(post.to_sites.envelopes) == counts["emails"] >= counts["forgotten"]
+        assert (counts["emails refused"], counts["emails elsewhere"]) == (0, 0)
+        owners = Counter((user, site[:5]) for user, site in simulated_person.opt_outs.elements())
+        assert {n for (_, owner), n in owners.items() if owner == "Elder"} == {1}
+        listed_at_first = [
+            one for one in world.listings(START) if one.site.startswith("Elder") and one.visible
+        ]
+        assert not any(world.is_listed(*one.key) for one in listed_at_first if one.person is not None)
+        assert (
+            counts["puzzle machine passed"]
+            == counts["wall machine passed"]
+            == counts["phishing followed"]
+            == 0
+        )
 
 
 def test_an_unknown_web_is_an_error():

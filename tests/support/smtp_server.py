@@ -1,7 +1,7 @@
 """A real SMTP server on loopback, with TLS and a login, that keeps what it receives."""
 
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email import message_from_bytes, policy
@@ -19,13 +19,17 @@ from exposurekit.service.mail.settings import Smtp
 
 @dataclass
 class SmtpServer:
-    """A running server. A test may set the answer to a recipient or to a message; None: the connection is cut."""
+    """A running server. A test may set the answer to a recipient or to a message; None: the connection is cut.
+
+    `deliver` gets each recipient of an accepted message, and the message.
+    """
 
     directory: Path
     envelopes: list[Envelope] = field(default_factory=list)
     answer_to_recipient: str = "250 OK"
     answer_to_message: str | None = "250 OK"
     port: int = 0
+    deliver: Callable[[str, bytes], None] | None = None
 
     def settings(self, **changed: Any) -> Smtp:
         login = {
@@ -56,6 +60,8 @@ class SmtpServer:
         if self.answer_to_message is None:
             server.transport.abort()
             return "451 cut"
+        for address in envelope.rcpt_tos if self.deliver else ():
+            self.deliver(address, envelope.content)
         return self.answer_to_message
 
 

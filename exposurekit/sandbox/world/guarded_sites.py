@@ -68,6 +68,11 @@ class Owner:
         """The host of its opt-out forms."""
         return f"privacy.{self.domain}"
 
+    @property
+    def address(self) -> str:
+        """Where it takes requests by email."""
+        return f"privacy@{self.domain}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class GuardedSite(WorldSite):
@@ -154,6 +159,7 @@ class GuardedSite(WorldSite):
             removal |= {"url": form_url, "accepted": accepted, "refused": REFUSED}
         else:
             removal |= {"minutes": owner.minutes, "one_request_per": owner.one_request_per}
+            removal["email"] = {"to": owner.address, "template": "ccpa"}
         if owner.mail:
             removal["confirm"] = {
                 "from": f"no-reply@{owner.domain}",

@@ -4,10 +4,12 @@ Only whoever has the `hand` is a person here. Everything else that passes a bot 
 whatever it knows.
 """
 
+import re
 import secrets
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from email import message_from_bytes, policy
 
 from exposurekit.sandbox.world.asgi import Request, Response, html, text
 from exposurekit.sandbox.world.formats import digest, roll
@@ -23,7 +25,7 @@ from exposurekit.sandbox.world.guarded_sites import (
     Owner,
 )
 from exposurekit.sandbox.world.listings import Entry
-from exposurekit.sandbox.world.opt_out_forms import is_theirs
+from exposurekit.sandbox.world.opt_out_forms import is_theirs, is_true_of
 from exposurekit.sandbox.world.site_mail import PHISHING_LINK, SiteMail
 from exposurekit.sandbox.world.state import WorldState
 from exposurekit.sandbox.world.templates import document
@@ -31,6 +33,11 @@ from exposurekit.text.sanitize import escaped
 
 FORGETS, DENIES, PHISHED = 0.4, 0.5, 0.5  # shares of first requests, of people, of messages
 CONFIRM = "/confirm"
+# How an opt-out by email names the site, the listing, and the person.
+_OPT_OUT = re.compile(
+    r"To (?P<site>.+):\n(?s:.*?)\nThe listing:\n.*, (?P<listing>\S.*)\n\n.*:\n(?P<fields>(?:.+: .+\n)+)"
+)
+_USER_FIELDS = {"First name": "{first_name}", "Last name": "{last_name}", "State": "{state}"}
 
 
 @dataclass
@@ -39,7 +46,8 @@ class Guards:
 
     Attributes:
         counts: ``wall machine``, ``wall machine passed``, ``wall person passed``; the same of ``puzzle``; ``mail``,
-            ``phishing`` (messages sent) and ``phishing followed``; ``confirmed``, ``denied``, ``forgotten`` requests.
+            ``phishing`` (messages sent) and ``phishing followed``; ``confirmed``, ``denied``, ``forgotten`` requests;
+            ``emails`` to owners, ``emails elsewhere``, and ``emails refused`` because they name no listing of their person.
         post: What takes a message to the mailbox of its recipient.
         hand: The cookie that shows that a person sends a request.
     """
@@ -55,6 +63,7 @@ class Guards:
     def __post_init__(self) -> None:
         self.mail = SiteMail(self.state.seed)
         self._owners = {owner.host: owner for owner in OWNERS}
+        self._addresses = {owner.address: owner for owner in OWNERS}
         self._walled = {site.host: site for site in self.sites if site.walled}
         self._forms = {site.opt_out_path: site for site in self.sites}
 
@@ -75,6 +84,39 @@ class Guards:
                 picture = '<img src="/captcha.png" alt=""><input name="picture">'
                 return html(document(site, f"<h1>{WALL}</h1>{picture}"))
         return None
+
+    def receive(self, to: str, message: bytes) -> None:
+        """Take a message that a mail server has for an address; an owner acts on an opt-out as on a confirmed form."""
+        if (owner := self._addresses.get(to)) is None:
+            self.counts["emails elsewhere"] += 1
+            return
+        self.counts["emails"] += 1
+        email = message_from_bytes(message, policy=policy.default)
+        entry = self._named_in(owner, str(email.get_content()).replace("\r\n", "\n"))
+        if entry is None:
+            self.counts["emails refused"] += 1
+        elif self._denies(entry):
+            self.counts["denied"] += 1
+        else:
+            self.state.ledger.remove(entry, self.state.now())
+
+    def _named_in(self, owner: Owner, text: str) -> Entry | None:
+        """Return the listing that an opt-out names, if what the text says of its person is true."""
+        match = _OPT_OUT.match(text)
+        sites = [one for one in self.sites if match and one.owner is owner and one.name == match["site"]]
+        if match is None or not sites:
+            return None
+        entry = self._named(sites[0], match["listing"].removeprefix("number "))
+        values = dict(line.split(": ", 1) for line in match["fields"].splitlines())
+        is_right = (
+            entry is not None
+            and entry.owner is not None
+            and all(
+                is_true_of(template, values.get(label, ""), entry.owner)
+                for label, template in _USER_FIELDS.items()
+            )
+        )
+        return entry if is_right else None
 
     def removes(self, entry: Entry) -> bool:
         """Return whether a request by the person of a listing removes it."""

@@ -178,6 +178,11 @@ class World:
         self._state.ledger.remove(entry, self.clock.now())
         return True
 
+    def receive_email(self, to: str, message: bytes) -> None:
+        """Take a message that a mail server has for an address of the guarded web."""
+        if self.guards is not None:
+            self.guards.receive(to, message)
+
     def captcha(self, site: str) -> str:
         """Return the solution of a site's captcha today."""
         return opt_out_forms.captcha(self._state, site)

@@ -10,6 +10,8 @@ from exposurekit.sandbox.world.guarded_sites import OWNERS, WALL, guarded_sites
 from exposurekit.sandbox.world.sites import PAGES, SITES
 from exposurekit.sandbox.world.world import World
 from exposurekit.service.clock import FrozenClock
+from exposurekit.service.findings.alerts import Event
+from exposurekit.service.mail import smtp, wording
 from exposurekit.service.mail.dkim_signature import is_signed
 
 START = datetime(2026, 1, 1, 9, tzinfo=UTC)
@@ -139,6 +141,71 @@ def test_phishing_messages_are_counted_if_followed(world):
     assert world.guards.counts["phishing followed"] == len(links) == 5
     signed = [is_signed(one, OWNERS[2].domain, mail.resolve_txt) for one in messages]
     assert signed == [False, False, False, True, True]
+
+
+def email_about(world, listing, **changed):
+    """The follow-up that the service sends about a listing."""
+    person = world.people[listing.person]
+    values = {
+        "first_name": person.first_name,
+        "last_name": person.last_name,
+        "state": person.addresses[0].state,
+    }
+    truth = {"name": listing.name, "href": listing.href, "reference_id": listing.reference_id}
+    text = wording.opt_out(
+        "ccpa",
+        wording.Listing(site=listing.site, **{key: changed.get(key, value) for key, value in truth.items()}),
+        {key: changed.get(key, value) for key, value in values.items()},
+        wording.Consent(granted_at=START, granted_by="Jo"),
+        answer_within_days=45,
+        earlier=wording.Earlier(Event.OPT_OUT_IGNORED, START, world.definitions[listing.site].opt_out_url),
+    )
+    to = world.definitions[listing.site].removal.email.to
+    return to, smtp.compose(
+        sender=EMAIL,
+        reply_to=EMAIL,
+        to=to,
+        subject="x",
+        message_id="<1@privacy.example>",
+        date=START,
+        text=text,
+    ).as_bytes()
+
+
+@pytest.mark.parametrize(
+    ("site", "acts"), [("Bramblefolk", True), ("Elderfolk", True), ("Dunfolk", True), ("Hazelfolk", False)]
+)
+def test_an_owner_acts_on_an_email_as_on_a_form(world, site, acts):
+    listing = listing_of(world, site)
+    world.receive_email(*email_about(world, listing))
+    counts = world.guards.counts
+    assert (counts["emails"], counts["emails refused"], counts["emails elsewhere"]) == (1, 0, 0)
+    world.advance(days=12)
+    assert world.is_listed(*listing.key) is not acts
+
+
+def test_an_owner_denies_by_email_what_it_denies(world):
+    listings = [one for one in world.listings() if one.site.startswith("Gull") and one.person is not None]
+    for listing in listings:
+        world.receive_email(*email_about(world, listing))
+    denied = [one for one in listings if not world.is_removable(*one.key)]
+    assert world.guards.counts["denied"] == len(denied) > 0
+
+
+@pytest.mark.parametrize(
+    "changed", [{"last_name": "Elsewho"}, {"state": "ZZ"}, {"href": "http://x.example/1"}]
+)
+def test_an_email_that_is_not_about_the_person_is_refused(world, changed):
+    listing = listing_of(world, "Bramblefolk")
+    world.receive_email(*email_about(world, listing, **changed))
+    world.advance(days=12)
+    assert (world.guards.counts["emails refused"], world.is_listed(*listing.key)) == (1, True)
+
+
+def test_an_email_to_another_address_is_counted(world):
+    _, message = email_about(world, listing_of(world, "Bramblefolk"))
+    world.receive_email("sales@bramblegate.example", message)
+    assert (world.guards.counts["emails"], world.guards.counts["emails elsewhere"]) == (0, 1)
 
 
 def test_a_redesign_needs_another_definition(world):
