@@ -10,6 +10,10 @@ from exposurekit.text import plain_yaml
 from exposurekit.text.sanitize import plain
 
 ASSISTED_HINT = "Hint: the form has a CAPTCHA. With removal.method assisted, exposurekit users opt-outs lists the form with what to type."
+FOLLOW_UP_HINT = (
+    "Hint: check this address first. With removal.method assisted and removal.email {{to: {address}, template: {template}}}, the "
+    "service follows up a form that had no effect."
+)
 TO_WRITE = "to-be-written"  # no page has this text or element, so a scan of a draft is inconclusive
 NAME_MAX, LINE_MAX, URL_MAX, LOST_MAX = 200, 500, 2_000, 100
 _STEM_MAX = 80
@@ -45,6 +49,8 @@ class Draft:
     lost: tuple[Lost, ...] = ()
     host: str = ""
     parent: str = ""  # the host of the site whose opt-out also removes from this one
+    address: str = ""  # for requests by email, beside a form
+    template: str = "neutral"  # of such a request
 
     @property
     def name(self) -> str:
@@ -83,6 +89,7 @@ class Draft:
             *(f"To write: {key}" for key in self.to_write),
             *(f"Lost: {text}" for text in lost),
             *([ASSISTED_HINT] if self.has_captcha else []),
+            *([FOLLOW_UP_HINT.format(address=self.address, template=self.template)] if self.address else []),
         ]
         lines = "".join(f"# {one_line(comment)}\n" for comment in comments)
         return lines + plain_yaml.dump(dict(self.definition))

@@ -31,6 +31,7 @@ from exposurekit.system.named_files import decode, read_bytes
 from exposurekit.text.sanitize import plain
 
 BYTES_MAX, ROWS_MAX, COLUMNS_MAX, DEPTH_MAX, DAYS_MAX = 5_000_000, 5_000, 200, 20, 365
+_CALIFORNIA = "California's data broker registry"
 _HEADER_ROWS_MAX = 5  # a registry may have rows above its headings
 _EMAIL = re.compile(r"[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+")
 _AT = re.compile(r"\s*[\[(]at[\])]\s*", re.IGNORECASE)
@@ -224,9 +225,7 @@ def _source(headings: Sequence[str], where: str) -> Source:
         return Source(f"Optery's data brokers directory, {where}", terms)
     words = re.findall("[a-z]+", text)
     if " ".join(words).startswith("data broker name") and "data broker primary" in " ".join(words):
-        return Source(
-            f"California's data broker registry, {where}", "public record; the file names no license"
-        )
+        return Source(f"{_CALIFORNIA}, {where}", "public record; the file names no license")
     return Source(f"a list of data brokers, {where}", "the file names none")
 
 
@@ -269,7 +268,13 @@ def _row(
         listings={"item": TO_WRITE, "name": TO_WRITE, "reference_id": TO_WRITE},
         removal={"processing_days": days} if 0 < days <= DAYS_MAX else {},
     )
-    return Draft(definition, replace(source, origin=f"{source.origin}, {line}"), tuple(lost))
+    return Draft(
+        definition,
+        replace(source, origin=f"{source.origin}, {line}"),
+        tuple(lost),
+        address=emails[0].lower() if opt_out_url and emails else "",
+        template="ccpa" if source.origin.startswith(_CALIFORNIA) else "neutral",
+    )
 
 
 def _guide(name: str, names: Sequence[str], kinds: Sequence[str], descriptions: Sequence[str]) -> str:

@@ -338,7 +338,9 @@ def test_a_row_of_a_registry_becomes_a_draft(draft):
         "column 6, Requests to opt out of sale or sharing - Total requests rece": "a definition has no such key",
     }
     assert "# Source: California's data broker registry, brokers.csv, line 2\n" in result.text()
-    assert "Hint:" not in result.text()
+    [hint] = [line for line in result.text().splitlines() if "Hint:" in line]
+    assert "removal.email {to: privacy@acme.example, template: ccpa}" in hint
+    assert definition.removal.method == "manual"  # an address in a list is not yet one to write to
 
 
 @pytest.mark.parametrize(
