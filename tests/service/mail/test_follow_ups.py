@@ -188,6 +188,17 @@ def test_a_refused_form_is_followed_up(house, town, server, template):
     assert text.index("was sent to you. You refused it.") < text.index("The listing: Juniper")
 
 
+def test_a_form_that_failed_waits_for_a_worker(house, town, server):
+    """It is not offered again before a worker has asked by email."""
+    opens(house, town, Seekfolk=followed_up())
+    house.scanned_juniper()
+    [one] = queued(house).opt_outs
+    house.work(lambda work: assisted_opt_outs.report_failed(work, one.id, house.definitions, refused=True))
+    assert (queued(house).opt_outs, queued(house).unprepared) == ((), 1)
+    house.idle()
+    assert (server.recipients, queued(house).unprepared) == ([TO], 0)
+
+
 def test_a_listing_that_is_back_is_followed_up_each_time(house, town, server):
     folks = opens(house, town, Seekfolk=followed_up())
     juniper = house.scanned_juniper()
@@ -289,13 +300,32 @@ def test_a_draft_covers_the_other_listings_of_its_owner(open_house, town, server
     with open_house(requires_approval=True) as house:
         opens(house, town, Seekfolk=followed_up("Peepfolk"), Peepfolk=followed_up("Seekfolk"))
         juniper = house.scanned_juniper()
-        refused(house, queued(house).opt_outs[0].site)
+        one = refused(house, queued(house).opt_outs[0].site)
+        [other] = [record["id"] for record in house.records(juniper) if record["id"] != one.id]
+        house.work(lambda work: assisted_opt_outs.report_failed(work, other, house.definitions, refused=True))
         house.advance(days=20)
         assert (server.recipients, request_states(house)) == ([], ["draft"])
         assert (queued(house).opt_outs, queued(house).covered) == ((), 2)
         approve(house)
         assert server.recipients == [TO]
         assert set(house.statuses(juniper).values()) == {"pending removal"}
+
+
+def test_a_draft_covers_what_is_back_meanwhile(open_house, town, server):
+    with open_house(requires_approval=True) as house:
+        folks = opens(house, town, Seekfolk=followed_up("Peepfolk"), Peepfolk=followed_up("Seekfolk"))
+        juniper = house.scanned_juniper()
+        send_form(house, queued(house).opt_outs[0].site)
+        for folk in folks.values():
+            folk.cards.clear()
+        house.advance(days=5)
+        assert set(house.statuses(juniper).values()) == {"removed"}
+        for name in folks:
+            folks[name].cards.append(Card(f"{name}-1"))
+            house.advance(days=7)
+        assert (request_states(house), queued(house).covered) == (["draft"], 2)
+        approve(house)
+        assert (server.recipients, request_states(house)) == ([TO], ["sent"])
 
 
 # --- sending --------------------------------------------------------------------------------------------
