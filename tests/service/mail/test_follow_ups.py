@@ -178,6 +178,20 @@ def test_a_form_without_its_message_is_followed_up(house, town, server, drop):
     assert town.of("Seekfolk", "/confirm") == []  # its form is no longer awaited
 
 
+def test_an_email_does_not_wait_for_the_forms_message(house, town, server):
+    """The page showed that the form had no effect before a worker has noticed that its message is missing."""
+    removal = followed_up(confirmed=True)
+    opens(house, town, Seekfolk=removal | {"confirm": CONFIRM | {"within_days": 14}})
+    juniper = house.scanned_juniper()
+    send_form(house)
+    house.clock.advance(timedelta(days=14, hours=1))
+    house.save_page(juniper, "Seekfolk", Card(LISTED))
+    assert house.alert_titles(juniper)[-1] == "Opt-out ignored"
+    house.advance(days=5)
+    assert (server.recipients, request_states(house)) == ([TO], ["ended", "sent"])
+    assert house.statuses(juniper) == {LISTED: "pending removal"}
+
+
 @pytest.mark.parametrize("template", ["ccpa", "gdpr", "neutral"])
 def test_a_refused_form_is_followed_up(house, town, server, template):
     opens(house, town, Seekfolk=followed_up(template=template))
@@ -326,6 +340,35 @@ def test_a_draft_covers_what_is_back_meanwhile(open_house, town, server):
         assert (request_states(house), queued(house).covered) == (["draft"], 2)
         approve(house)
         assert (server.recipients, request_states(house)) == ([TO], ["sent"])
+
+
+def test_a_draft_about_what_is_gone_covers_nothing(open_house, town, server):
+    with open_house(requires_approval=True) as house:
+        folks = opens(house, town, Seekfolk=followed_up("Peepfolk"), Peepfolk=followed_up("Seekfolk"))
+        house.scanned_juniper()
+        one = refused(house, queued(house).opt_outs[0].site)
+        folks[one.site].cards.clear()
+        house.advance(days=15)
+        [other] = {*folks} - {one.site}
+        assert (offered(house), queued(house).covered) == ([(other, None)], 0)
+
+
+def test_an_email_ends_the_draft_about_what_it_covers(open_house, town, server):
+    with open_house(requires_approval=True) as house:
+        opens(house, town, Seekfolk=followed_up("Peepfolk"), Peepfolk=followed_up())
+        juniper = house.scanned_juniper()
+        ids = {record["site"]: record["id"] for record in house.records(juniper)}
+        for site in ("Peepfolk", "Seekfolk"):
+            house.work(
+                lambda work, one=ids[site]: assisted_opt_outs.report_failed(
+                    work, one, house.definitions, refused=True
+                )
+            )
+            house.idle()
+        house.work(lambda work: opt_out_emails.approve(work, 2))
+        house.idle()
+        assert (server.recipients, request_states(house)) == ([TO], ["ended", "sent"])
+        assert set(house.statuses(juniper).values()) == {"pending removal"}
 
 
 # --- sending --------------------------------------------------------------------------------------------
