@@ -36,7 +36,7 @@ from exposurekit.text import plain_yaml
 
 MINUTES_A_DAY = 60.0
 PAGE_MINUTES, CANDIDATE_MINUTES, MEND_MINUTES = 0.4, 0.3, 8.0
-SEARCH_AGAIN = timedelta(days=45)  # a search that verifies nothing
+SEARCH_AGAIN = timedelta(days=35)  # a search that verifies nothing
 FAILURES_MAX = 2  # after this many failures they give up on an opt-out
 INVENTED = ("Braithe", "Quonsettle")  # whom no site lists
 MEND_AGAIN = timedelta(days=7)  # after a refusal: by then others are listed

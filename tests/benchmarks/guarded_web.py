@@ -33,7 +33,7 @@ from exposurekit.service.mail import follow_ups
 
 START = datetime(2026, 1, 1, 9, tzinfo=UTC)
 OPT_OUTS_MAX = 10  # forms that a person should have to send
-RECENT = timedelta(days=45)  # a search is repeated after so long
+RECENT = timedelta(days=45)  # a search is repeated, and what it shows is removed, within so long
 
 
 def main() -> None:
