@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from datetime import date
 from itertools import dropwhile
 
-from exposurekit.text.words import TITLES, words
+from exposurekit.text.words import GENERATIONS, TITLES, without_generation, words
 
 MAILBOX = "The confirmation goes to the person's own mailbox: tell them before you begin."
 DOCUMENT = "You need a copy of a bill or another document from the person."
@@ -89,10 +89,16 @@ def name_warning(listed: str | None, names: Sequence[tuple[str, str]]) -> Iterat
 def is_named(listed: str, first: str, last: str) -> bool:
     """Return whether a listed name has a first and a last name on file.
 
-    Order, case, accents, middle names and titles before the first name make no difference. An initial stands for a first name only where it comes
-    first: in ``FENNIMOOR ODA O`` it is that of a middle name.
+    Order, case, accents, middle names and titles before the first name make no difference. An initial stands for a first
+    name only where it comes first: in ``FENNIMOOR ODA O`` it is that of a middle name. Jr. and Sr. are different people;
+    where only one of the names states it, it makes no difference.
     """
-    return _names(words(listed), *_split(first, last))
+    parts, family = words(listed), without_generation(last)
+    listed_generations = {GENERATIONS[part] for part in parts[1:] if part in GENERATIONS}
+    generations = {GENERATIONS[part] for part in words(last[len(family) :])}
+    if generations and listed_generations and generations.isdisjoint(listed_generations):
+        return False
+    return _names(parts, *_split(first, family))
 
 
 def _split(first: str, last: str) -> tuple[Sequence[str], Sequence[str]]:

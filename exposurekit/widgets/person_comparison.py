@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from exposurekit.analysis.step_requirements import name_warning
+from exposurekit.analysis.step_requirements import is_named
 from exposurekit.errors import NotFound
 from exposurekit.exposure import Exposure
 from exposurekit.text.formatting import MISSING, format_value, is_missing
@@ -125,7 +125,8 @@ def _compare_names(listed: Sequence[str], person: OnFile) -> str:
     listed = [name for name in listed if name.strip()]
     if not listed or not person.names:
         return UNKNOWN
-    return DIFFERS if all(any(name_warning(name, person.names)) for name in listed) else AGREES
+    agrees = any(is_named(name, *on_file) for name in listed for on_file in person.names)
+    return AGREES if agrees else DIFFERS
 
 
 def _compare_ages(listed: Any, age: int | None) -> str:

@@ -14,6 +14,7 @@ ADDRESSES = [
 ALIASES = [
     {"id": 1, "first_name": "Juan", "last_name": "García López"},
     {"id": 2, "first_name": "Mary Ann", "last_name": "Quill"},
+    {"id": 3, "first_name": "Paul", "last_name": "Otterwick Jr."},
 ]
 PROFILE = {"first_name": "Seán", "last_name": "O\u2019Brien", "addresses": ADDRESSES, "aliases": ALIASES}
 AGREES, STATE, DIFFERS = "✓ agrees", "✓ the state agrees", "✗ differs"
@@ -33,6 +34,7 @@ def listing(name=None, locations=()):
     ("name", "result"),
     [
         *(("OBRIEN SEAN", AGREES), ("Sean J. O'Brien", AGREES), ("JUAN GARCIA LOPEZ", AGREES)),
+        *(("Paul Otterwick", AGREES), ("OTTERWICK, PAUL II", AGREES), ("Paul Otterwick Sr.", DIFFERS)),
         *(("Mary A Quill", AGREES), ("María García López", DIFFERS), ("Mary Ann Jones", DIFFERS)),
     ],
 )
