@@ -549,7 +549,7 @@ def users_failed(
 
 
 _RECORD_COLUMNS = (
-    *("id", "site", "status", "opt_out_sent_at", "email_state", "absences", "next_check_at"),
+    *("id", "site", "status", "opt_out_sent_at", "absences", "next_check_at", "email_state"),
     *("name", "age", "locations", "href", "reference_id"),
 )
 
