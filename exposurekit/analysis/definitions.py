@@ -27,7 +27,7 @@ _POINTS = (
 _DAYS = re.compile(r"^open in [\d,]+ days$")  # of a forecast over another number of days
 _MEDIAN = "median time to removal in days, from {}: by then half were removed; missing if fewer were"
 _MANUAL = "listings and web pages with manual steps that are still to be done; each counts once, even if several alerts name it"
-_CAME_BACK = "listings that were listed again after they were removed or had vanished, however often"
+_LISTED_AGAIN = "listings that were listed again after they were removed or had vanished, however often"
 DEFINITIONS: Mapping[str, str] = {
     OPEN: _OPEN,
     "open listings": _OPEN,
@@ -36,7 +36,7 @@ DEFINITIONS: Mapping[str, str] = {
     DISCOVERED: "listed, and no removal is pending; an earlier request may have failed",
     PENDING_REMOVAL: "a removal was requested and is not yet verified",
     REMOVED: "the service verified that the listing is gone",
-    "times removed": "verified removals: a listing that came back and was removed again counts twice",
+    "times removed": "verified removals: a listing that was listed and removed again counts twice",
     OTHER: "with another status than discovered, pending removal or removed, or without one; counts as open",
     VANISHED: "no longer listed, without a verified removal",
     UNKNOWN: "the service no longer lists the user, so the current status is not known",
@@ -53,8 +53,7 @@ DEFINITIONS: Mapping[str, str] = {
     "ignored": "of requests: was pending longer than 95% of the site's removals took, even if the listing is marked discovered again "
     f"since; on sites with fewer than five removals, was pending for {STALLED_DAYS} days or more",
     "expected removals": "listings times the success rate of their site: (requests that succeeded + 1) / (decided + 2)",
-    "came_back": _CAME_BACK,
-    "came back": _CAME_BACK,
+    "listed_again": _LISTED_AGAIN,
     CHANGED: "changed from one open status to another",
     LEFT_SCOPE: "the service no longer lists the user, so what became of the listing is not known",
     STILL_OPEN: f"{_OPEN}; at the end of the period",
@@ -70,7 +69,7 @@ DEFINITIONS: Mapping[str, str] = {
     "request_median": _MEDIAN.format("the request"),
     "verdict": "what came of the removal requests to the site, as far as observed",
     "waiting_since": "the date from which the oldest open listing with no pending request has been waiting: first seen, "
-    "refused or came back",
+    "refused or listed again",
     "ways": "which ways of finding found a listing: site scans, web search, or others",
     "declared_days": "days within which the site or its owner says it removes a listing",
     "due": "requests observed for longer than the declared days plus the days allowed for verification",
@@ -104,7 +103,7 @@ TERMS: Mapping[str, str] = {  # words of sentences; a report defines those that 
     "by hand": _MANUAL,
     "estimated share still listed": DEFINITIONS["never"],
     "followed": "of listings: watched since they were first seen, unless they were there before their person's data was first "
-    "loaded; how long the site had listed them by then is not known; one that comes back is followed anew",
+    "loaded; how long the site had listed them by then is not known; one that is listed again is followed anew",
     "listing": "what a people-search site shows about a person",
     "expected removals": DEFINITIONS["expected removals"],
     "ignored": DEFINITIONS["ignored"],

@@ -44,7 +44,7 @@ def failed_removals(
     Returns:
         One row per site with a request or a relisting, most bad news first, then by name: ``site`` (text), ``requested``
         (removals, pending when first observed included), ``failed`` (pending, then discovered again), ``without_effect``
-        (listings that have been pending removal for at least these days), ``relistings``, ``came_back`` (distinct
+        (listings that have been pending removal for at least these days), ``relistings``, ``listed_again`` (distinct
         listings that were listed again), ``open_again`` (of these, the open ones; all int64).
 
     Raises:
@@ -74,13 +74,13 @@ def failed_removals(
         "failed": transitions["n"].where(is_failure, 0).groupby(transitions["site"].astype("str")).sum(),
         "without_effect": texts(records["site"])[is_old].value_counts(),
         "relistings": texts(relistings["site"]).value_counts(),
-        "came_back": texts(listings["site"]).value_counts(),
+        "listed_again": texts(listings["site"]).value_counts(),
         "open_again": texts(listings["site"])[is_open(listings["status"])].value_counts(),
     }
     table = pd.DataFrame(by_site).fillna(0).astype("int64").rename_axis("site")
     table = table[table[["requested", "failed", "relistings"]].any(axis=1)].reset_index()
     table = table.astype({"site": "str"}).assign(
-        bad=table["failed"] + table["without_effect"] + table["came_back"]
+        bad=table["failed"] + table["without_effect"] + table["listed_again"]
     )
     order = ["bad", "requested", "site"]
     return table.sort_values(order, ascending=[False, False, True], ignore_index=True).drop(columns="bad")

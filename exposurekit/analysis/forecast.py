@@ -54,11 +54,11 @@ def forecast(
 ) -> pd.DataFrame:
     """Forecast the number of open listings, assuming that past rates of removal, relisting and arrival continue.
 
-    Open listings are removed at the rates observed for their age; removed and vanished listings come back at the rates
+    Open listings are removed at the rates observed for their age; removed and vanished listings are listed again at the rates
     observed for the time they have been gone. How old or how long gone a listing was at the first load of its user is
     not known: those that were open, and those that were removed, have rates of their own by the days since then. Each
     site's rates are a multiple of those of all sites, estimated from its own removals and relistings, and nearer to 1
-    the fewer they are; a listing that is removed, or comes back, continues at the rates of its site. New listings arrive
+    the fewer they are; a listing that is removed, or listed again, continues at the rates of its site. New listings arrive
     as on the observed days, for the current people and for people who will register. Beyond the observed ages the last
     rate continues. If runs are days apart, what they observed began, or ended, on any day since the run before.
 

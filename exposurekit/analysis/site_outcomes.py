@@ -17,7 +17,7 @@ from exposurekit.errors import MissingColumns
 from exposurekit.frames.arrow import categories, counts_of
 from exposurekit.text.formatting import enumerate_words, pluralize
 
-_COUNTS = ("requested", REFUSED, IGNORED, "came_back", "never_back", "waiting")
+_COUNTS = ("requested", REFUSED, IGNORED, "listed_again", "not_listed_again", "waiting")
 _TIMES = ("median_days", "median_low", "median_high", "declared_days", "takes_longer")
 
 
@@ -47,8 +47,8 @@ def site_outcomes(
         (listings, as in `by_site`), ``requested``, ``refused``, ``ignored`` (requests, including those made and answered
         between two runs; see `failed_removals.outcomes`), ``median_days``, ``median_low``, ``median_high`` (Float64: days
         from the request to the verified removal; missing with fewer than five requests), ``declared_days`` (Float64;
-        missing: none), ``removed`` (listings), ``came_back`` (listings that were listed again after they were gone),
-        ``never_back`` (listings that are gone and were never listed again; all counts int64), ``overdue_days`` (int64).
+        missing: none), ``removed`` (listings), ``listed_again`` (listings that were listed again after they were gone),
+        ``not_listed_again`` (listings that are gone and were never listed again; all counts int64), ``overdue_days`` (int64).
 
     Raises:
         MissingColumns: A table lacks a column.
@@ -78,8 +78,8 @@ def site_outcomes(
         "requested": counts_of(of_request),
         REFUSED: counts_of(of_request[outcome == REFUSED]),
         IGNORED: counts_of(of_request[outcome == IGNORED]),
-        "came_back": counts_of(returned),
-        "never_back": gone.sub(counts_of(returned[is_gone_again]), fill_value=0),
+        "listed_again": counts_of(returned),
+        "not_listed_again": gone.sub(counts_of(returned[is_gone_again]), fill_value=0),
         "waiting": counts_of(site[is_waiting]),
     }
     for name in _COUNTS:
@@ -100,31 +100,33 @@ def site_outcomes(
         [
             *("site", "verdict", "open", "waiting", "waiting_since", "total", "requested", REFUSED),
             *(IGNORED, "median_days", "median_low", "median_high", "declared_days", REMOVED),
-            *("came_back", "never_back", "overdue_days"),
+            *("listed_again", "not_listed_again", "overdue_days"),
         ]
     ]
 
 
 def is_refusing(outcomes: pd.DataFrame) -> "pd.Series[bool]":
     """Return which sites refused or ignored requests, if none of their listings has gone yet."""
-    return (outcomes[REFUSED] + outcomes[IGNORED] > 0) & (outcomes["came_back"] + outcomes["never_back"] == 0)
+    return (outcomes[REFUSED] + outcomes[IGNORED] > 0) & (
+        outcomes["listed_again"] + outcomes["not_listed_again"] == 0
+    )
 
 
 def _verdict(row: Mapping[Hashable, Any]) -> str:
     """What a site does with requests, in words: everything that goes wrong, and whether it is slow."""
-    gone = row["came_back"] + row["never_back"]
+    gone = row["listed_again"] + row["not_listed_again"]
     if not gone and not row["requested"]:
         return UNREQUESTED
     if not gone:
         return in_vain(row) or "has removed nothing yet"
     slow = row["takes_longer"] is not pd.NA and bool(row["takes_longer"])
     flaws = [
-        f"{row['came_back']:,} of {gone:,} listed again" if row["came_back"] else "",
+        f"{row['listed_again']:,} of {gone:,} listed again" if row["listed_again"] else "",
         in_vain(row),
         "slower than declared" if slow else "",
     ]
     flaws = [flaw for flaw in flaws if flaw]
-    if not row["verified"]:  # whoever vanished may come back
+    if not row["verified"]:  # what vanished may be listed again
         return ", ".join((f"{gone:,} vanished, no removal verified", *flaws))
     return f"removes, {enumerate_words(flaws)}" if flaws else "removes, none listed again"
 

@@ -85,7 +85,7 @@ def age_ticks(days: int, most: int = _TICKS_MAX) -> list[int]:
 
 
 def listed_times(n: int) -> str:
-    """What an estimate is based on: a listing that came back counts again."""
+    """What an estimate is based on: a listing that was listed again counts again."""
     return pluralize(n, "time listed", "times listed")
 
 

@@ -35,9 +35,9 @@ NUMBERS = frozenset((
     "of_open", "of_gone", "of_new", "if_done", "beyond", "left_out", "first_removed", "median_days", "median_low", "median_high", "never",
     "never_low", "never_high", "followed_days", "at_risk", "censored", "survival", "is_scanning",
     "identification_on_file", "is_profile_field", "is_doubtful", "status", "pages", "of_listings", "of_pages", "score",
-    "points", "open_before", "open_after", "change", "requested", "without_effect", "relistings", "came_back", "open_again", "entered scope", "listed again", "left scope", "removal failed", "status changed",
+    "points", "open_before", "open_after", "change", "requested", "without_effect", "relistings", "listed_again", "open_again", "entered scope", "listed again", "left scope", "removal failed", "status changed",
     "declared_days", "due", "overdue", "p_value", "q_value", "takes_longer",
-    "waiting", "refused", "ignored", "never_back", "overdue_days", "users", "gap_days", "ticks", "minutes_until", "success_rate",
+    "waiting", "refused", "ignored", "not_listed_again", "overdue_days", "users", "gap_days", "ticks", "minutes_until", "success_rate",
 ))  # fmt: skip
 # Columns that only some tables have, and that are left out: names somebody gave, notes, addresses, and keys of listings.
 PERSONAL = frozenset((
@@ -50,7 +50,7 @@ PERSONAL = frozenset((
 _FIXED_TEXTS: dict[Any, tuple[str, ...]] = {
     "state": ("listings", "items"),
     "reason": ("open_now", "ways"),
-    "verdict": ("never_back",),
+    "verdict": ("not_listed_again",),
     "value": ("marked_at",),  # a label or a tick
     "example": ("operation",),  # the type and size of a value
 }

@@ -279,7 +279,7 @@ class ReportData:
 
     @cached_property
     def longest_gone(self) -> int | None:
-        """The most days for which a listing has been removed, or had been when it came back; None without any.
+        """The most days for which a listing has been removed, or had been when it was listed again; None without any.
 
         They are those of one listing, so a share-safe report does not have them.
         """

@@ -258,7 +258,7 @@ def facts(data: ReportData) -> Iterator[Fact]:
     besides = f"; {absent:,} vanished or are unknown" if absent else ""
     never_back = _never_back(data)
     for_good = (
-        f"; {never_back:,} {'has' if never_back == 1 else 'have'} not come back so far{_gone_for(data)}"
+        f"; {never_back:,} {'was' if never_back == 1 else 'were'} not listed again so far{_gone_for(data)}"
         if never_back
         else ""
     )
@@ -409,14 +409,12 @@ def _history_facts(data: ReportData) -> Iterator[Fact]:
         yield _median_fact(data, removal)
     relistings = data["relistings"]
     listings = relistings.drop_duplicates(["user_id", "key"], keep="last")
-    again = (
-        statements.relisted_listings(data).replace(f" {statements.CAME_BACK}", "") if len(relistings) else ""
-    )
+    again = statements.relisted_listings(data, says_what=False) if len(relistings) else ""
     if where := _all_relisted(data):
         again = f"{where}; {again}"
     else:
         again = again.partition(" ")[2] or "no removed listing was listed again"
-    yield Fact(statements.CAME_BACK, f"{len(listings):,}", again, detail=_gone(data))
+    yield Fact(AGAIN, f"{len(listings):,}", again, detail=_gone(data))
     yield _forecast_fact(data)
 
 
@@ -459,7 +457,7 @@ def _request_counts(data: ReportData) -> str:
 
 
 def _gone(data: ReportData) -> str:
-    """How many of the listings that were gone at some time are so now; empty if none came back, or that is not known."""
+    """How many of the listings that were gone at some time are so now; empty if none was listed again, or that is not known."""
     if statements.outcomes_by_site(data) is None or not len(data["relistings"]):
         return ""
     now = int(data["records"]["status"].isin(analysis.CLOSED).sum())
@@ -479,7 +477,7 @@ def _forecast_fact(data: ReportData) -> Fact:
         than_now = f"{statements.more_or_fewer(change)} than now" if change else "as many as now"
         staying, back, new = statements.forecast_parts(forecast)
         parts = (
-            f"{staying:,} of the {len(data.open_records):,} open now, {back:,} that came back and {new:,} new"
+            f"{staying:,} of the {len(data.open_records):,} open now, {back:,} listed again and {new:,} new"
         )
         if_done, at_best = statements.open_if_done(data, forecast)
         has_work = at_best < staying + back + new
@@ -508,7 +506,7 @@ def _forecast_basis(data: ReportData, forecast: Mapping[Hashable, Any]) -> str:
         slow = f"; {later:,} more come later, on sites that declare {days:,} days or more" if later else ""
         words.append(
             f"if all manual work is done, {removed:,} of {done} are taken to be removed by then (the expected removals of all sites "
-            f"together), and not to come back{slow}"
+            f"together), and not to be listed again{slow}"
         )
     if stay < by_hand:
         words.append("so some that wait go without a request")
@@ -559,12 +557,12 @@ def change_finding(data: ReportData) -> str:
 
 
 def _all_relisted(data: ReportData) -> str:
-    """The share of listings that came back, and their sites; empty if these are many, or may not be named."""
+    """The share of listings that were listed again, and their sites; empty if these are many, or may not be named."""
     outcomes = statements.outcomes_by_site(data)
     if outcomes is None:
         return ""
-    back = outcomes.loc[outcomes["came_back"] > 0, "site"].astype("str")
+    back = outcomes.loc[outcomes["listed_again"] > 0, "site"].astype("str")
     if not 0 < len(back) <= statements.RELISTING_SITES or not all(map(data.can_name, back)):
         return ""
-    share = outcomes["came_back"].sum() / (outcomes["came_back"] + outcomes["never_back"]).sum()
+    share = outcomes["listed_again"].sum() / (outcomes["listed_again"] + outcomes["not_listed_again"]).sum()
     return f"{percent(share)}: all on {enumerate_words([*map(short, back)])}"

@@ -40,7 +40,6 @@ _KINDS = {
 }
 _HEADINGS = {
     "at": "time",
-    "came_back": "came back",
     "contains": "data on the page",
     "first_removed": "removed when first seen",
     "followed_days": "after days",
@@ -54,7 +53,7 @@ _HEADINGS = {
     "items_per_minute": "items per minute",
     "median_days": "median days",
     "minutes": "time",
-    "never_back": "gone, not come back so far",
+    "not_listed_again": "gone, not listed again so far",
     "median_high": "median, high",
     "median_low": "median, low",
     "n": "number",

@@ -85,7 +85,7 @@ _HOW_SURE = (
     "The 95% interval beside an estimate assumes that sites behave as before and the matches are correct."
 )
 # Of the outcomes of sites: the verdict and the cards say it.
-_NOT_DISPLAYED = ("waiting", "never_back", "overdue_days")
+_NOT_DISPLAYED = ("waiting", "not_listed_again", "overdue_days")
 _ORDER = "the most expected removals per minute come first"
 _ORDER_BY_MINUTES = "the least time per item comes first"
 _CHECK_FIRST = (
@@ -316,16 +316,16 @@ def _without_request(data: ReportData) -> str:
 
 
 def _removed_again(data: ReportData, by_site: pd.DataFrame) -> str:
-    """How many of the listings removed since the start of the week had come back before; empty if none had, or it is not known."""
+    """How many of the listings removed since the start of the week had been listed again before; empty if none had, or it is not known."""
     records, start = data.tables.get("records"), data.week_start
     if records is None or "episode" not in records or start is None:
         return ""
     is_recent = (records["status"] == REMOVED) & (records["changed_at"].dt.date > start)
     again, removed = int((is_recent & (records["episode"] > 1)).sum()), int(by_site[REMOVED].sum())
-    if not again or int(is_recent.sum()) != removed:  # some came back within the week
+    if not again or int(is_recent.sum()) != removed:  # some were listed again within the week
         return ""
     of = "All" if again == removed else f"{again:,} of the"
-    return f"{of} {pluralize(removed, 'removed listing')} had come back before."
+    return f"{of} {pluralize(removed, 'removed listing')} had been listed again before."
 
 
 def _period(data: ReportData, dates: tuple[date, date], by_site: pd.DataFrame) -> str:
@@ -423,21 +423,21 @@ def _verdicts(worst: pd.DataFrame) -> str:
 
 
 def _other_measures(table: pd.DataFrame, worst: pd.DataFrame) -> Iterator[str]:
-    """The first site by other measures: one that refuses requests, and where the largest share came back."""
+    """The first site by other measures: one that refuses requests, and where the largest share was listed again."""
     refusing = table[is_refusing(table) & ~table["site"].isin(worst["site"])]
     for row in refusing.head(1).to_dict("records"):
         yield f"{short(row['site'])} {in_vain(row)}"
-    gone = table["came_back"] + table["never_back"]
-    share = (table["came_back"] / gone.where(gone > 0)).fillna(0).to_numpy("float64")
+    gone = table["listed_again"] + table["not_listed_again"]
+    share = (table["listed_again"] / gone.where(gone > 0)).fillna(0).to_numpy("float64")
     if (share > 0).any():
         at = int(share.argmax())
-        site, back, n = str(table["site"].iloc[at]), table["came_back"].iloc[at], gone.iloc[at]
-        yield f"{short(site)} has the highest share of listings that came back, {back:,} of {n:,}"
+        site, back, n = str(table["site"].iloc[at]), table["listed_again"].iloc[at], gone.iloc[at]
+        yield f"{short(site)} has the highest share of listings listed again, {back:,} of {n:,}"
 
 
 def _without_relisting(outcomes: pd.DataFrame) -> str:
-    """On how many sites listings were removed, and none that is gone came back."""
-    n = int(((outcomes[REMOVED] > 0) & (outcomes["came_back"] == 0)).sum())
+    """On how many sites listings were removed, and none that is gone was listed again."""
+    n = int(((outcomes[REMOVED] > 0) & (outcomes["listed_again"] == 0)).sum())
     return (
         f"On {n:,} of {pluralize(len(outcomes), 'site')}, listings were removed and none was listed again so far."
         if n
@@ -716,7 +716,7 @@ def _relistings(data: ReportData) -> Section | None:
         return section
     days = data.longest_gone
     limit = (
-        f" No listing has been gone for more than {pluralize(days, 'day')} yet, so more may come back later."
+        f" No listing has been gone for more than {pluralize(days, 'day')} yet, so more may be listed again later."
         if days
         else ""
     )
@@ -729,15 +729,15 @@ def _relistings(data: ReportData) -> Section | None:
 
 
 def _where_relisted(data: ReportData) -> str:
-    """On which sites most listings came back, of how many that were gone, and after how many days; empty without names."""
+    """On which sites most listings were listed again, of how many that were gone, and after how many days; empty without names."""
     outcomes = statements.outcomes_by_site(data)
     if outcomes is None:
         return ""
-    back = outcomes[outcomes["came_back"] > 0].sort_values("came_back", ascending=False, kind="stable")
+    back = outcomes[outcomes["listed_again"] > 0].sort_values("listed_again", ascending=False, kind="stable")
     named = back.head(statements.RELISTING_SITES)
     if named.empty or not all(map(data.can_name, named["site"].astype("str"))):
         return ""
-    rows = zip(named["site"].astype("str"), named["came_back"], named["never_back"], strict=True)
+    rows = zip(named["site"].astype("str"), named["listed_again"], named["not_listed_again"], strict=True)
     times = data["relistings"]["site"].astype("str").value_counts()
     sites = enumerate_words(
         [

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from exposurekit import analysis
+from exposurekit.analysis.diff import AGAIN
 from exposurekit.analysis.manual_tasks import field_label
 from exposurekit.analysis.work_queue import CHECK_MINUTES, TO_DO
 from exposurekit.charts.theme import (
@@ -30,7 +31,6 @@ from exposurekit.text.times import format_time
 
 WORST_NAMED = 3  # sites
 RELISTING_SITES = 2  # named in the finding
-CAME_BACK = "came back"  # of a listing, however often; each time is a relisting
 _ADDRESSES = {"email": "email address"}
 NEED_HISTORY = "success rates need a history"
 IS_SHARED = "left out because the report is shared"  # of what a share-safe report does not have
@@ -203,17 +203,24 @@ def best_request(data: ReportData) -> Action | None:
     return Action(f"Ask {short(person)} for {value_words(labels)}", effect, "blockers", OPERATOR_AND_PERSON)
 
 
-def relisted_listings(data: ReportData, *, counts_times: bool = True) -> str:
-    """How many listings came back, of how many that were ever gone, how often, and how many of them are open."""
+def relisted_listings(data: ReportData, *, counts_times: bool = True, says_what: bool = True) -> str:
+    """How many listings were listed again, of how many that were ever gone, how often, and how many of them are open.
+
+    Args:
+        data: The data of the report.
+        counts_times: Whether to say how often.
+        says_what: Whether to say that they were listed again: the name of a figure says it.
+    """
     table, outcomes = data["relistings"], outcomes_by_site(data)
     listings = table.drop_duplicates(["user_id", "key"], keep="last")
     n, n_open = len(listings), int(analysis.is_open(listings["status"]).sum())
-    came_back = f"{pluralize(n, 'listing')} {CAME_BACK}"
+    did = f" {'was' if n == 1 else 'were'} {AGAIN}" if says_what else ""
+    again = f"{pluralize(n, 'listing')}{did}"
     if outcomes is not None:
-        ever = int((outcomes["came_back"] + outcomes["never_back"]).sum())
-        came_back = f"{n:,} of {_were_gone(ever)} {CAME_BACK} ({percent(n / ever)})"
+        ever = int((outcomes["listed_again"] + outcomes["not_listed_again"]).sum())
+        again = f"{n:,} of {_were_gone(ever)}{did} ({percent(n / ever)})"
     often = f", {len(table):,} times in all" if counts_times and len(table) > n else ""
-    return f"{came_back}{often}; {n_open:,} of them {'is' if n_open == 1 else 'are'} open now"
+    return f"{again}{often}; {n_open:,} of them {'is' if n_open == 1 else 'are'} open now"
 
 
 def removal_groups(data: ReportData) -> tuple[Removal, ...]:

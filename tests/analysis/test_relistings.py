@@ -204,7 +204,7 @@ def test_a_load_after_now_counts_unless_later_ones_failed():
 
 
 def a_failed_removals_table():
-    """One site with a request that failed, one that has had no effect for 14 days, and one listing that came back twice."""
+    """One site with a request that failed, one that has had no effect for 14 days, and one that was listed again twice."""
     transitions = pd.DataFrame(
         {
             "site": ["Wall", "Wall", "Wall", "Wall", "Door"],
@@ -230,11 +230,11 @@ def test_requests_that_failed_or_had_no_effect_are_counted():
         "failed": 1,
         "without_effect": 1,
         "relistings": 0,
-        "came_back": 0,
+        "listed_again": 0,
         "open_again": 0,
     }
 
 
-def test_listing_that_came_back_twice_counts_once():
+def test_listing_that_is_relisted_twice_counts_once():
     door = a_failed_removals_table().loc["Door"]
-    assert (door["relistings"], door["came_back"], door["open_again"]) == (3, 2, 1)
+    assert (door["relistings"], door["listed_again"], door["open_again"]) == (3, 2, 1)

@@ -32,11 +32,11 @@ def requests(*rows):
     return table.astype({"end": "str", "site": "str"})
 
 
-def outcome(statuses, *rows, came_back=0, declared=NONE, at=40):
-    """The row of one site with listings in these statuses, of which the first came back."""
+def outcome(statuses, *rows, listed_again=0, declared=NONE, at=40):
+    """The row of one site with listings in these statuses, of which the first were listed again."""
     records = pd.DataFrame({"user_id": range(len(statuses)), "site": "Gate", "status": statuses})
     records["changed_at"] = [day(number) for number in range(len(statuses))]
-    back = records.head(came_back).assign(key=range(came_back))
+    back = records.head(listed_again).assign(key=range(listed_again))
     [row] = site_outcomes(records, requests(*rows), back, declared, at=day(at)).to_dict("records")
     return row
 
@@ -63,9 +63,9 @@ GONE = [(0, 2, "removed")] * 6
         ),
         ("removes, none listed again", ["removed"] * 6, GONE, {}),
         ("5 vanished, no removal verified", ["vanished"] * 5, [], {}),
-        ("5 vanished, no removal verified, 2 of 5 listed again", ["vanished"] * 5, [], {"came_back": 2}),
+        ("5 vanished, no removal verified, 2 of 5 listed again", ["vanished"] * 5, [], {"listed_again": 2}),
         ("removes, none listed again", ["vanished"] * 5, GONE, {}),
-        ("removes, 2 of 6 listed again", ["removed"] * 6, GONE, {"came_back": 2}),
+        ("removes, 2 of 6 listed again", ["removed"] * 6, GONE, {"listed_again": 2}),
         ("removes, refused 1 of 7 requests", ["removed"] * 6, [*GONE, (0, 2, "discovered")], {}),
         (
             "removes, ignored 1 of 7 requests",
@@ -85,10 +85,13 @@ def test_verdict_says_what_came_of_requests(verdict, statuses, rows, options):
     assert outcome(statuses, *rows, **options)["verdict"] == verdict
 
 
-def test_listings_gone_for_good_are_those_that_never_came_back():
-    row = outcome(["discovered", "removed", "removed", "pending removal"], *GONE, came_back=2)
+def test_listings_gone_for_good_were_never_listed_again():
+    row = outcome(["discovered", "removed", "removed", "pending removal"], *GONE, listed_again=2)
     assert (row["open"], row["removed"], row["total"]) == (2, 2, 4)
-    assert (row["came_back"], row["never_back"]) == (2, 1)  # one of those that came back was removed again
+    assert (row["listed_again"], row["not_listed_again"]) == (
+        2,
+        1,
+    )  # one of those listed again was removed again
     assert (row["waiting"], row["waiting_since"]) == (1, day(0))
 
 
@@ -106,7 +109,7 @@ def test_success_rates_are_shrunk_towards_one_half():
     assert success_rates(requests(*GONE), at=day(40)) == {"Gate": 7 / 8}
     undecided = requests(
         (39, None, None), (0, 5, "vanished")
-    )  # a vanished listing may come back: no removal was verified
+    )  # a vanished listing may be listed again: no removal was verified
     assert success_rates(undecided, at=day(40)) == {}
     twice = pd.concat([requests(*GONE, (39, None, None))] * 2)  # of two histories: the index is ignored
     assert success_rates(twice, at=day(40)) == {"Gate": 13 / 14}

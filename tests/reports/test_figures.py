@@ -151,7 +151,7 @@ def test_minutes_of_the_parts_add_up_to_the_total(pages):
 
 @pytest.fixture(scope="module")
 def relisted(tmp_path_factory):
-    """A report on people of whom two have listings that came back, one of them twice, and all of whom share a page."""
+    """A report on people of whom two have listings that were listed again, one of them twice, and all of whom share a page."""
     pending, found, gone = "pending removal", "discovered", "removed"
     courses = {
         1: (pending, gone, found, gone, pending, pending),
@@ -234,7 +234,7 @@ def test_text_chart_table_and_csv_of_sections_count_the_same(relisted, pages, ht
 
 
 def test_web_pages_and_relistings_have_one_count_and_name(relisted):
-    """A page counts once for each person on it; a listing that came back twice is one, and has two relistings."""
+    """A page counts once for each person on it; a listing that was listed again twice is one, and has two relistings."""
     cards = {fact.name: fact for fact in relisted.facts}
     assert cards["web pages"].value == "4"
     assert cards["web pages"].qualifier == "on 1 host; 1 different link"
@@ -246,11 +246,11 @@ def test_web_pages_and_relistings_have_one_count_and_name(relisted):
     assert tables(relisted)["score"]["pages"].sum() == 4
     assert "4 web pages \u00d7 1" in cards["score"].detail
     table = tables(relisted)["relistings"]
-    assert cards["came back"].value == str(len(table.drop_duplicates(["user_id", "reference_id"]))) == "3"
+    assert cards["listed again"].value == str(len(table.drop_duplicates(["user_id", "reference_id"]))) == "3"
     assert finding(relisted, "relistings").startswith(
-        "3 of 6 listings that were gone at some time came back (50%); "
+        "3 of 6 listings that were gone at some time were listed again (50%); "
     )
-    back = tables(relisted)["by_site"].set_index("site")["came_back"]
+    back = tables(relisted)["by_site"].set_index("site")["listed_again"]
     days = table["gone_days"]
     [section] = [one for one in relisted.sections if one.key == "relistings"]
     named = re.match(r"4 relistings of 3 listings, on (.*), after (\d+)\D(\d+) days\. ", section.text)
@@ -258,7 +258,7 @@ def test_web_pages_and_relistings_have_one_count_and_name(relisted):
     assert [(site, n) for site, n, _ in of_sites] == [(site, str(n)) for site, n in back.items() if n]
     assert sum(int(times or n) for _, n, times in of_sites) == len(table) == 4  # as the bars of the chart
     assert (int(named[2]), int(named[3])) == (days.min(), days.max())
-    assert tables(relisted)["by_site"]["came_back"].sum() == 3
+    assert tables(relisted)["by_site"]["listed_again"].sum() == 3
 
 
 def test_relistings_have_their_reference_in_a_total_order(relisted):
@@ -879,13 +879,11 @@ def test_failed_and_undone_removals_agree_everywhere(tmp_path):
         "failed": 1,
         "without_effect": 1,
         "relistings": 2,
-        "came_back": 1,
+        "listed_again": 1,
         "open_again": 1,
     }
     assert row == {"site": "PeepFinder"} | counts
-    again = (
-        "1 of 1 listing that was gone at some time came back (100%), 2 times in all; 1 of them is open now"
-    )
+    again = "1 of 1 listing that was gone at some time was listed again (100%), 2 times in all; 1 of them is open now"
     assert finding(report, "failed_removals") == (
         "1 removal failed on PeepFinder; 1 request had no effect in the usual time on PeepFinder; "
         + again
@@ -894,9 +892,9 @@ def test_failed_and_undone_removals_agree_everywhere(tmp_path):
     assert finding(report, "relistings") == f"{again.replace(', 2 times in all', '')}."
     words = "2 relistings of 1 listing, on PeepFinder (1 of 1, 2 times), after 1\N{EN DASH}12 days."
     assert report.sections[1].text.startswith(words)
-    card = next(fact for fact in report.facts if fact.name == "came back")
+    card = next(fact for fact in report.facts if fact.name == "listed again")
     assert (card.value, card.line) == ("1", "100%: all on PeepFinder")
-    assert card.qualifier.partition("; ")[2] == again.replace(" came back", "")
+    assert card.qualifier.partition("; ")[2] == again.replace(" was listed again", "")
     status = tables(report)["relistings"]["status"]
     assert status.tolist() == ["listed again later", found]
 
@@ -974,7 +972,7 @@ def test_vanished_listings_are_not_praised_as_removals(tmp_path):
     assert (
         report.finding == "No listing is open, of 3 that were found. 3 vanished without a verified removal."
     )
-    assert "not come back" not in report.to_html()
+    assert "not listed again so far" not in report.to_html()
     assert report.table("by_site")["verdict"].tolist() == ["3 vanished, no removal verified"]
     assert describe(report.figure("by_site")).startswith("No listing is open; 0 removed and 3 vanished. ")
     assert describe(report.figure("status_over_time")).startswith("0 of 3 listings are open")
@@ -1467,13 +1465,13 @@ def test_manual_work_has_the_references_of_its_cards(demo, pages):
 
 
 def test_absences_are_limited_by_the_time_observed(relisted):
-    """A listing that has not come back may do so later."""
+    """A listing that was not listed again may be so later."""
     days = tables(relisted)["relistings"]["gone_days"].max()
     [section] = [one for one in relisted.sections if one.key == "relistings"]
     removed = next(fact for fact in relisted.facts if fact.name == "removed")
-    longest = int(re.search(r"not come back so far \(gone for up to (\d+) days\)", removed.qualifier)[1])
+    longest = int(re.search(r"not listed again so far \(gone for up to (\d+) days\)", removed.qualifier)[1])
     assert (
-        f"No listing has been gone for more than {longest} days yet, so more may come back later."
+        f"No listing has been gone for more than {longest} days yet, so more may be listed again later."
         in section.text
     )
     assert longest >= days
@@ -1482,8 +1480,8 @@ def test_absences_are_limited_by_the_time_observed(relisted):
 def test_shared_reports_do_not_say_how_long_one_is_gone(history, pages):
     shared = ek.report(history, sections=["by_site"], share_safe=True)
     own, words = (" ".join(map(str, report.facts)) for report in (pages["fleet"], shared))
-    assert "not come back so far (gone for up to " in own
-    assert re.search(r"\d+ have not come back so far(?! \()", words)
+    assert "not listed again so far (gone for up to " in own
+    assert re.search(r"\d+ were not listed again so far(?! \()", words)
 
 
 def test_steps_of_the_person_are_told_apart(unequal):

@@ -194,7 +194,7 @@ def test_card_of_a_forecast_has_its_interval_and_caution(fleet_data):
 
     card = card_of(forecast)
     # Not even a forecast of none is an end by itself: of 35, 3 are listings that stay open until done by hand.
-    parts = "30 of the 6 open now, 4 that came back and 1 new"  # add up to 35
+    parts = "30 of the 6 open now, 4 listed again and 1 new"  # add up to 35
     expected = "if nothing is done by hand (95% interval: 24\N{EN DASH}48), about {} if all of it is; 29 more"
     # Of the 3, half are expected to be removed: no request was seen on these sites.
     done = "32 at best, if every manual removal succeeds by then"
@@ -202,11 +202,11 @@ def test_card_of_a_forecast_has_its_interval_and_caution(fleet_data):
     basis = "it assumes that nothing is done by hand, and that each site continues at its past rates"
     assert card.detail == (
         f"{basis}; if all manual work is done, 2 of 3 listings are taken to be removed by then (the expected removals of "
-        "all sites together), and not to come back"
+        "all sites together), and not to be listed again"
     )
     card = card_of(forecast.assign(open=6.9, of_open=2.1))
     done = "5 at best, if every manual removal succeeds by then"  # of the 2, though 3 wait
-    assert f"; 1 more than now: 2 of the 6 open now, 4 that came back and 1 new. {done}. " in card.qualifier
+    assert f"; 1 more than now: 2 of the 6 open now, 4 listed again and 1 new. {done}. " in card.qualifier
     card = card_of(forecast.assign(open=6.2, of_open=2.1, of_gone=3.4, of_new=0.7))
     assert "; as many as now: " in card.qualifier
     card = card_of(forecast.assign(open=6.9, of_open=2.1))
@@ -387,7 +387,7 @@ def test_last_days_have_their_causes_and_sites(nine_days):
     bars = [trace.name for trace in week.figure.data if trace.type == "bar"]
     assert bars == ["new, or listed again", "in all"]
     again = f"25%: all on {site}; 1 of 4 listings that were gone at some time (25%); 1 of them is open now"
-    assert (cards["came back"].value, cards["came back"].qualifier) == ("1", again)
+    assert (cards["listed again"].value, cards["listed again"].qualifier) == ("1", again)
     assert cards["removed"].change == f"{MINUS}1 in 7 days"
     assert report.provenance["observed"] == "all 3 people in the last run"
 
@@ -418,7 +418,7 @@ def test_removals_of_the_week_that_undo_relistings_are_counted(week_data):
         records.loc[records.index[:again], "episode"] = 2
         tables = data.tables | {"records": records, "week_by_site": removed}
         [week] = build_report("fleet", replace(data, tables=tables), ["week"]).sections
-        assert ("had come back before" in week.text) == bool(words)
+        assert ("had been listed again before" in week.text) == bool(words)
         assert words in f" {week.text}"
         records["episode"] = 1
 
@@ -519,7 +519,7 @@ def test_followed_listings_are_those_found_later_and_relistings(tmp_path, n_firs
             history.collect(exposure.refresh(), progress=False)
     report = ek.report(history, sections=["time_to_removal"])
     cards = {fact.name: fact for fact in report.facts}
-    assert cards["came back"].value == str(len(relisted_ids))
+    assert cards["listed again"].value == str(len(relisted_ids))
     assert cards["half removed within"].qualifier.endswith(f"based on {words}")
     section = section_of(report, "time_to_removal")
     n_open = section.table["open"].sum()

@@ -394,7 +394,7 @@ def test_verdicts_on_sites_of_few_people_are_hidden(history):
     # A ranking of the named ones says so, and tells nothing about the others.
     assert "open. Most open listings of the named sites: " in section.finding
     assert not any(site in section.finding for site in outcomes.index.difference(named))
-    without_relisting = (outcomes["never_back"] > 0) & (outcomes["came_back"] == 0)
+    without_relisting = (outcomes["not_listed_again"] > 0) & (outcomes["listed_again"] == 0)
     assert f"On {without_relisting[named].sum()} of {len(named)} sites" in statements(section)
     assert without_relisting.sum() > without_relisting[named].sum() > 0
 
