@@ -16,6 +16,7 @@
     declared_vs_observed  sites that take longer than they say
     site_outcomes         what came of the requests to each site
     step_requirements     what to check and need before a manual removal
+    expected_removals     how many of some requests will succeed, with an interval
 """
 
 from exposurekit.analysis.blockers import best_next_fields, blockers, on_file

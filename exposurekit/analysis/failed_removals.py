@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from exposurekit.analysis.expected_removals import success_rate
 from exposurekit.analysis.group_codes import instant, instants
 from exposurekit.analysis.stalled_sites import STALLED_DAYS
 from exposurekit.analysis.statuses import NOT_OPEN, UNKNOWN, is_open
@@ -136,12 +137,22 @@ def success_rates(requests: pd.DataFrame, *, at: datetime) -> dict[str, float]:
 
     Source: rule of succession (Laplace).
     """
+    return {site: success_rate(*counts) for site, counts in decisions(requests, at=at).items()}
+
+
+def decisions(requests: pd.DataFrame, *, at: datetime) -> dict[str, tuple[int, int]]:
+    """Return how many requests each site has granted, and on how many it has decided; sites with none are left out.
+
+    Args:
+        requests: A table as returned by `History.removal_requests`.
+        at: As in `outcomes`.
+    """
     outcome = outcomes(requests, at=at).to_numpy("object")
     is_granted = pd.Series(outcome == GRANTED)[pd.notna(outcome)]
     site = categories(requests["site"]).reset_index(drop=True)
     decided = is_granted.groupby(site, observed=True).agg(["sum", "size"])
-    rates = (decided["sum"] + 1) / (decided["size"] + 2)
-    return {str(site): rate for site, rate in rates.items()}
+    rows = zip(decided.index, decided["sum"].tolist(), decided["size"].tolist(), strict=True)
+    return {str(site): (int(granted), int(n)) for site, granted, n in rows}
 
 
 def requests(transitions: pd.DataFrame) -> "pd.Series[int]":

@@ -15,7 +15,8 @@ import exposurekit
 from exposurekit import analysis, frames
 from exposurekit.analysis.data_quality import NOT_MINE
 from exposurekit.analysis.declared_vs_observed import request_life_table
-from exposurekit.analysis.failed_removals import success_rates
+from exposurekit.analysis.expected_removals import success_rate
+from exposurekit.analysis.failed_removals import decisions
 from exposurekit.analysis.forecast import MIN_RATIO
 from exposurekit.analysis.manual_tasks import listed_as, missing_values, with_pages
 from exposurekit.analysis.stalled_sites import STALLED_DAYS
@@ -77,6 +78,7 @@ class ReportData:
         names: Names by user id; empty for a share-safe report.
         history_name: The name of the history's directory; empty for a share-safe report.
         records_by: What identifies a record in the history.
+        decisions: How many requests each site granted, and decided on, by site.
         has_profiles: Whether the names are those on file; without an exposure they are read from the listings.
         sharing: What a share-safe report may contain; None for a confidential one.
     """
@@ -100,6 +102,7 @@ class ReportData:
     is_stopped: bool = False
     history_name: str = ""
     records_by: str = "id"
+    decisions: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> pd.DataFrame:
         """Return a declared table that the source has."""
@@ -266,6 +269,18 @@ class ReportData:
             "records"
         )
         return times
+
+    @cached_property
+    def requested_before(self) -> tuple[int, int] | None:
+        """How many listings of the manual work never had a removal request, and how many had one; None if that is not known."""
+        requests = self.tables.get("removal_requests")
+        if requests is None or self.manual_listings["record_id"].isna().any():
+            return None
+        requested = pd.MultiIndex.from_frame(requests[["user_id", "key"]])
+        listings = pd.MultiIndex.from_frame(self.manual_listings[["user_id", "record_id"]])
+        after = int(listings.isin(requested).sum())
+        counts = len(listings) - after, after
+        return None if self.sharing is not None and any(0 < n < FEW for n in counts) else counts
 
     @cached_property
     def waiting_days(self) -> "pd.Series[int]":
@@ -567,6 +582,7 @@ class ReportSource:
             week_start=self._week_start,
             first_run=None if runs is None else runs["finished_at"].min().date(),
             run_gap=None if runs is None else _run_gap(runs),
+            decisions=self._decisions if "work_queue" in tables else {},
         )
 
     def table(self, name: str) -> pd.DataFrame | None:
@@ -604,9 +620,11 @@ class ReportSource:
         return analysis.site_outcomes(*tables, at=self._as_of)
 
     @cached_property
-    def _success_rates(self) -> Mapping[str, float]:
-        """What `History.success_rates` returns, from a table that the report has anyway."""
-        return success_rates(self._everyone("removal_requests"), at=self._as_of)
+    def _decisions(self) -> Mapping[str, tuple[int, int]]:
+        """How many requests each site granted, and decided on; empty without a history."""
+        if self.history is None:
+            return {}
+        return decisions(self._everyone("removal_requests"), at=self._as_of)
 
     def _next_forecast(self, history: History) -> pd.DataFrame:
         """The forecast for `AHEAD_DAYS`, or for the longest time that the history supports below it."""
@@ -730,7 +748,7 @@ class ReportSource:
         of_all = "" if self.user is None else "of all people, "
         stalled = {site: f"{of_all}{reason}" for site, reason in self._stalled.items()}
         minutes = {} if self.history is None else self.history.minutes_by_site()
-        rates = {} if self.history is None else self._success_rates
+        rates = {site: success_rate(*counts) for site, counts in self._decisions.items()}
         if self._pseudonyms is not None:
             steps = steps.drop(columns="form_values", errors="ignore")
         queue = analysis.work_queue(steps, stalled=stalled, step_minutes=minutes, success_rates=rates)
