@@ -5,7 +5,7 @@ function fitting() {
   const CHARACTER_PX = 7, AXIS_PX = 88, SHORT_PX = 110, MAX_TEXT_SHARE = 0.6, LINE_PX = 8, TWO_LINES_PX = 48;
   const TITLE_CHARACTER_PX = 9.2, TITLE_PX = 21, SUBTITLE_CHARACTER_PX = 6.6, SUBTITLE_PX = 16;
   const SYMBOL_PX = 46, LEGEND_PX = 20, BOTTOM_PX = 48;
-  const LABEL_SHARE = 0.4, UPRIGHT_PX = 48, WIDE_LABEL_SHARE = 0.3, ONE_PANEL_SHARE = 0.36, PLOT_LEAST = 0.65, LABEL_CHARACTER_PX = 6.5, LABEL_GAP_PX = 14, LABEL_FONT_PX = 11, RIGHT_PX = 28, TWO_LINES_HIGH_PX = 30, DATE_PX = 64, NUMBER_PX = 48;
+  const LABEL_SHARE = 0.4, UPRIGHT_PX = 48, WIDE_LABEL_SHARE = 0.3, ONE_PANEL_SHARE = 0.36, PLOT_LEAST = 0.65, LABEL_CHARACTER_PX = 6.5, LABEL_GAP_PX = 14, LABEL_FONT_PX = 11, RIGHT_PX = 28, TWO_LINES_HIGH_PX = 30, LABEL_LINE_PX = 14, DATE_PX = 64, NUMBER_PX = 48;
 
   // The figure for a width, with the height that it needs there. One without a title has that only in a narrow place.
   function fit(figure, width, isNarrow) {
@@ -74,7 +74,7 @@ function fitting() {
       const isDense = ticktext.length * TWO_LINES_PX > width;
       if (isDense) compact.xaxis.ticktext = ticktext.map((text) => text.replaceAll("<br>", " "));
     }
-    const hasRows = rowAxes(compact).length > 0, plot = hasRows ? labelRows(compact, width, isCompact ? LABEL_SHARE : compact.xaxis2 ? WIDE_LABEL_SHARE : ONE_PANEL_SHARE) : width / 3;
+    const hasRows = rowAxes(compact).length > 0, plot = hasRows ? labelRows(compact, width, isNarrow, isCompact ? LABEL_SHARE : compact.xaxis2 ? WIDE_LABEL_SHARE : ONE_PANEL_SHARE) : width / 3;
     for (const name of axes) if (isCompact && name.startsWith("x")) compact[name] = withFewTicks(compact[name], (hasRows ? plot : width - LABEL_GAP_PX) * share(compact[name]));
     const fitted = (trace) => wrapText(trace, compact, Math.max(plot, width / 3) * share(axisOf(trace, compact)), isCompact);
     return { data: data.map((trace) => (hasText(trace) ? fitted(trace) : trace)), layout: compact };
@@ -113,8 +113,9 @@ function fitting() {
       xaxis2: { ...layout.xaxis2, domain: [0, 1], anchor: "y2" },
     });
   }
-  // Labels of rows in two lines where one takes more than a share of the width; returns the width of the plot.
-  function labelRows(layout, width, share) {
+  // Labels of rows in two lines where one takes more than a share of the width; in a narrow place in three, and the rows as
+  // high as they need. Returns the width of the plot.
+  function labelRows(layout, width, isNarrow, share) {
     const room = Math.max(Math.floor((share * width - LABEL_GAP_PX) / LABEL_CHARACTER_PX), 6);
     const axes = rowAxes(layout);
     const hasCounts = layout.annotations?.some(({ xref }) => xref === "paper"); // at the right, in the margin
@@ -125,24 +126,29 @@ function fitting() {
     for (const name of axes) {
       const { ticktext: labels, domain: [from, to] = [0, 1] } = layout[name];
       const rowPx = (layout.height - layout.margin.t - layout.margin.b) * (to - from) / labels.length;
-      const ticktext = labels.map((text) => (rowPx < TWO_LINES_HIGH_PX ? cut(text, room) : twoLines(text, room)));
+      const most = isNarrow ? 3 : rowPx < TWO_LINES_HIGH_PX ? 1 : 2;
+      const ticktext = labels.map((text) => inLines(text, room, most));
+      const lines = Math.max(...ticktext.map((text) => text.split("<br>").length));
+      if (isNarrow && lines > 1) layout.height += Math.max(LABEL_LINE_PX * lines + 2 - rowPx, 0) * labels.length / (to - from);
       layout[name] = { ...layout[name], ticktext, automargin: false, tickfont: { ...layout[name].tickfont, size: LABEL_FONT_PX } };
     }
     const labels = axes.flatMap((name) => layout[name].ticktext), standoff = Math.max(...axes.map((name) => layout[name].ticklabelstandoff ?? 0));
     layout.margin.l = Math.min(Math.ceil(LABEL_CHARACTER_PX * longest(labels)) + LABEL_GAP_PX, Math.ceil(share * width)) + standoff;
     return width - layout.margin.l - r;
   }
-  // A label in at most two lines; a line that is too long loses its end, but not what is in brackets, such as (n = 12).
+  // A label in at most so many lines; a line that is too long loses its end, but not what is in brackets, such as (n = 12).
   // Where even the brackets do not fit, they lose the unit.
-  function twoLines(whole, room) {
+  function inLines(whole, room, most) {
     if (longest([whole]) <= room) return whole;
+    if (most < 2) return cut(whole, room);
     const unit = whole.match(/\(n = [\d,]+( [\w ]+)\)$/), isBrief = unit && unit[0].length > room;
     const text = isBrief ? whole.replace(unit[0], unit[0].replace(unit[1], "")) : whole;
     const [first, ...rest] = text.trim().split(/ (?![^(]*\))/), lines = [first]; // not within brackets
     const fits = (line) => characters(line).length <= room;
     const isApart = rest.at(-1)?.startsWith("(") && fits(rest.at(-1)); // what is in brackets has its line
     for (const word of rest) {
-      if (lines.length < 2 && (isApart ? word === rest.at(-1) : !fits(`${lines[0]} ${word}`))) lines.push(word);
+      const isNext = isApart && word === rest.at(-1) || lines.length < most - isApart && !fits(`${lines.at(-1)} ${word}`);
+      if (isNext) lines.push(word);
       else lines[lines.length - 1] += ` ${word}`;
     }
     const tail = lines.at(-1).match(/ ?\([^)]*\)$/)?.[0] ?? "";
