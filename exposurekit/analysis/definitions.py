@@ -24,9 +24,13 @@ _POINTS = (
     f"exposure in points: {WEIGHTS[DISCOVERED]:g} per discovered listing, {WEIGHTS[PENDING_REMOVAL]:g} per pending removal, "
     f"{WEIGHTS[OTHER]:g} per listing in another open status, {WEIGHTS[PAGE]:g} per web page; removed listings have none"
 )
-_DAYS = re.compile(r"^open in [\d,]+ days$")  # of a forecast over another number of days
+_DAYS = re.compile(r"^open in [\d,]+ days(?= if all is done$|$)")  # of a forecast over another number of days
 _MEDIAN = "median time to removal in days, from {}: by then half were removed; missing if fewer were"
 _MANUAL = "listings and web pages with manual steps that are still to be done; each counts once, even if several alerts name it"
+_IF_DONE = (
+    "expected number of open listings if all manual work is done now and succeeds at the success rates of the sites, as in "
+    "expected removals"
+)
 _LISTED_AGAIN = "listings that were listed again after they were removed or had vanished, however often"
 DEFINITIONS: Mapping[str, str] = {
     OPEN: _OPEN,
@@ -79,8 +83,8 @@ DEFINITIONS: Mapping[str, str] = {
     "q_value": "the smallest false discovery rate at which the site would count as taking longer (Benjamini and Hochberg)",
     "open in 30 days": "expected number of open listings if new listings, relistings and removals continue as "
     "they have so far, with a 95% interval",
-    "if_done": "expected number of open listings if all manual work is done now and succeeds at the success rates of the sites, as in "
-    "expected removals",
+    "open in 30 days if all is done": _IF_DONE,
+    "if_done": _IF_DONE,
     "never": "estimated share of listings that are not removed by the longest age observed, with or without a request; a listing "
     "found recently has been followed for only a few days, so it may be 0% while some are open",
 }

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from typing import Any
 
 import pandas as pd
 
@@ -37,6 +38,7 @@ _WITH_PENDING = ("by_site", "records", "changes")  # sections that tell of pendi
 _NOT_OVERDUE = (
     f"within the usual time until then (95% of earlier removals; {STALLED_DAYS} days where these are few)"
 )
+_ASSUMED = "assumed"  # of what rests on no observation
 _TO_CHECK = "check that the required values are on file"
 
 
@@ -46,15 +48,68 @@ def _refuses(data: ReportData, site: str | None) -> bool:
     return outcomes is not None and bool((is_refusing(outcomes) & (outcomes["site"] == site)).any())
 
 
-def _chances(data: ReportData, site: str | None) -> str:
-    """What the expected removals of a site are based on, if it has not removed anything on request; else empty."""
+def _basis(data: ReportData, site: str) -> str:
+    """What the expected removals of a site rest on: what came of the requests to it, or that they are assumed."""
+    granted, decided = data.decisions.get(site, (0, 0))
+    if not decided:
+        return f"{_ASSUMED}: no request decided yet"
     outcomes = data.tables["site_outcomes"]
-    rows = [] if outcomes is None else outcomes[outcomes["site"] == site].to_dict("records")
-    if not rows or data.runs is None:
-        return ""
-    if not rows[0]["requested"]:
-        return " (half is assumed: no request was seen there yet)"
-    return f" (it {in_vain(rows[0])} so far)" if _refuses(data, site) else ""
+    if outcomes is not None and _refuses(data, site):
+        [row] = outcomes[outcomes["site"] == site].to_dict("records")
+        return f"{in_vain(row)} so far"
+    return f"{granted:,} of {pluralize(decided, 'request')} succeeded"
+
+
+def totals(data: ReportData, actions: Sequence[Action]) -> tuple[Action, ...]:
+    """The manual work that no action names, if there is any, and the sum of all; empty if there is no sum.
+
+    A share-safe report sums up only the actions: the rest may be of few people.
+    """
+    timed = [one for one in actions if one.minutes is not None]
+    named = [(site, one.listings, one.expected or 0.0) for one in timed if (site := one.site)]
+    rest = _rest(data, timed, named) if data.sharing is None else None
+    if len(timed) + (rest is not None) < 2:  # noqa: PLR2004  one is its own sum
+        return ()
+    parts = [*timed, *([] if rest is None else [rest[0]])]
+    requests = [*named, *([] if rest is None else rest[1])]
+    text = "Total" if data.sharing is None else "These together"
+    return (*parts[len(timed) :], _sum(data, text, parts, requests))
+
+
+def _rest(
+    data: ReportData, timed: Sequence[Action], named: Sequence[tuple[str, int, float]]
+) -> tuple[Action, list[tuple[str, int, float]]] | None:
+    """The manual work that no action names, with its requests by site; None if there is none."""
+    queue = open_items(data["work_queue"])
+    has_pages = any(not one.site for one in timed)
+    queue = queue if has_pages else queue.dropna(subset="site")
+    listings = queue.dropna(subset="site")
+    of_site = listings.groupby(listings["site"].astype("str"))["success_rate"].agg(["size", "sum"])
+    for site, n_named, expected in named:
+        of_site.loc[site] -= [n_named, expected]
+    n = int(of_site["size"].sum())
+    if n <= 0:
+        return None
+    minutes = queue["minutes"].sum() - sum(one.minutes or 0 for one in timed)
+    requests = [
+        (str(site), int(size), float(removals)) for site, size, removals in of_site.itertuples() if size > 0
+    ]
+    text = f"The other {pluralize(n, 'listing')}"
+    return _sum(data, text, [Action(text, "", "", "", listings=n, minutes=minutes)], requests), requests
+
+
+def _sum(
+    data: ReportData, text: str, parts: Sequence[Action], requests: Sequence[tuple[str, int, float]]
+) -> Action:
+    """Some work as one row, with the interval of all its requests together."""
+    minutes, listings = sum(one.minutes or 0 for one in parts), sum(one.listings for one in parts)
+    row = Action(text, "", "", "", listings=listings, minutes=minutes)
+    if data.runs is None or not requests:
+        return row
+    expected, low, high = statements.removal_interval(data, requests)
+    assumed = sum(removals for site, _, removals in requests if not data.decisions.get(site, (0, 0))[1])
+    basis = f"{assumed:,.1f} of them {_ASSUMED}" if assumed else ""
+    return replace(row, expected=expected, low=low, high=high, basis=basis)
 
 
 def next_actions(data: ReportData, names: AbstractSet[str], on_page: AbstractSet[str]) -> tuple[Action, ...]:
@@ -153,18 +208,19 @@ def _pages_action(data: ReportData, work: Sequence[tuple[int, Removal]]) -> Acti
         if distinct < n
         else ""
     )
-    duration = format_duration(sum(one.minutes or 0 for one in pages.values()))
     hosts = data.distinct_pages[1]
     where = f" on {pluralize(hosts, 'host')}" if data.sharing is None and hosts else ""
-    one_each = f", {PER_PAGE}" if n > 1 else ""
-    about = f"; check first that {'each' if n > 1 else 'it'} is about the person"
-    check = about if statements.checks(data)[1] else ""
-    effect = f"about {duration}{one_each}{check}"
+    about = f"check first that {'each' if n > 1 else 'it'} is about the person"
+    effect = [f"it takes {PER_PAGE}" if n > 1 else "", about if statements.checks(data)[1] else ""]
     return Action(
         f"Write to the owners of {pluralize(n, 'web page')}{where}",
-        statements.sentences([links, effect, "there is no opt-out form, and owners may refuse"]),
+        statements.sentences(
+            [links, "; ".join(filter(None, effect)), "there is no opt-out form, and owners may refuse"]
+        ),
         f"work_queue-{min(pages)}",
         OPERATOR,
+        minutes=sum(one.minutes or 0 for one in pages.values()),
+        basis="not known: owners may refuse",
     )
 
 
@@ -302,7 +358,7 @@ def _removal_action(
         steps: The numbers of the actions that can begin, and their groups, by site.
         request: A request for data that is part of this action if the group waits for it.
     """
-    n, minutes = removal.listings or 0, removal.minutes or 0
+    n, site = removal.listings or 0, removal.site or ""
     share = percent(n / max(len(data.open_records), 1))
     # The others may lack a value, which a shared report does not mention.
     of_site = n if data.sharing is not None else data.open_by_site.get(removal.site or "", 0)
@@ -329,9 +385,7 @@ def _removal_action(
     notes += [] if _can_begin(removal) or is_blocked else [f"reason to wait: {removal.reason}"]
     notes += [statements.LEFT_OUT] if is_unchecked and data.sharing is not None else []
     notes += _not_counted(data, removal, of_site - n, steps) if of_site > n else []
-    expected = removal.expected_removals and f"{removal.expected_removals}{_chances(data, removal.site)}"
-    most = f"{share} of what is open{' if all succeed' if n > 1 else ''}"
-    effect = ", ".join(filter(None, (most, expected, f"in about {format_duration(minutes)}")))
+    effect = f"{share} of what is open{' if all succeed' if n > 1 else ''}"
     is_worst = [*statements.most_open(data)] == [removal.site]
     first = "least time per listing" if data.runs is None else "most expected removals per minute"
     ranks = [first] if is_first else []
@@ -357,7 +411,21 @@ def _removal_action(
         f"work_queue-{at}",
         who,
         is_later=not _can_begin(removal),
+        listings=n,
+        minutes=removal.minutes,
+        site=site,
+        **_expectation(data, removal),
     )
+
+
+def _expectation(data: ReportData, removal: Removal) -> dict[str, Any]:
+    """How many removals to expect of a group of manual work, how sure that is, and what it rests on; empty if not known."""
+    if removal.expected is None or not removal.listings or removal.site is None:
+        return {}
+    expected, low, high = statements.removal_interval(
+        data, [(removal.site, removal.listings, removal.expected)]
+    )
+    return {"expected": expected, "low": low, "high": high, "basis": _basis(data, removal.site)}
 
 
 def _once_on_file(removal: Removal) -> str:

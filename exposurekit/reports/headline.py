@@ -140,12 +140,19 @@ def sites_title(data: ReportData) -> str:
 
 
 def finding(data: ReportData) -> str:
-    """What is open and why, and where most of it is, in one or two sentences."""
+    """What is open, and where most of it is, in one or two sentences."""
     open_now = data.open_records
     total = len(data["records"])
     are = "is" if len(open_now) == 1 else "are"
     if open_now.empty:
         return f"No listing is open, of {total:,} that were found.{_not_verified(data)}"
+    return f"{len(open_now):,} of {pluralize(total, 'listing')} found {are} still open.{_worst_sites(data)}"
+
+
+def parts(data: ReportData) -> Iterator[str]:
+    """Why listings are open, a phrase with its number for each reason; and how many others were not verified as removed."""
+    if data.open_records.empty:
+        return
     by_hand, rest, being_removed, no_effect = data.open_parts
     since = f"{_without_request(data)}{_waiting_since(data)}"
     pending = "pending removal (for how long is not known)"
@@ -154,19 +161,16 @@ def finding(data: ReportData) -> str:
         if data.runs is None
         else ("removal is under way", "removals are under way")
     )
-    parts = [
-        f"{n:,} {one if n == 1 else many}"
-        for n, one, many in (
-            (by_hand, f"needs manual work{since}", f"need manual work{since}"),
-            *_without_work(data, rest),
-            (being_removed, *under_way),
-            (no_effect, "request has had no effect", "requests have had no effect"),
-        )
-        if n
-    ]
-    counts = f"{len(open_now):,} of {pluralize(total, 'listing')} found {are} still open"
-    separator = "; " if ";" in since else ", "
-    return f"{counts}: {separator.join(parts)}.{_not_verified(data)}{_worst_sites(data)}"
+    for n, one, many in (
+        (by_hand, f"needs manual work{since}", f"need manual work{since}"),
+        *_without_work(data, rest),
+        (being_removed, *under_way),
+        (no_effect, "request has had no effect", "requests have had no effect"),
+    ):
+        if n:
+            yield f"{n:,} {one if n == 1 else many}"
+    if others := _not_verified(data):
+        yield f"besides,{others.removesuffix('.')}"
 
 
 def _not_verified(data: ReportData) -> str:
@@ -208,23 +212,13 @@ def _worst_sites(data: ReportData) -> str:
 
 def _without_request(data: ReportData) -> str:
     """How many of the listings to be done by hand never had a removal request; empty if all had, or it is not known."""
-    requests = data.tables.get("removal_requests")
-    if requests is None or data.manual_listings["record_id"].isna().any():
+    counts = data.requested_before
+    if counts is None:
         return ""
-    requested = pd.MultiIndex.from_frame(requests[["user_id", "key"]])
-    listings = pd.MultiIndex.from_frame(data.manual_listings[["user_id", "record_id"]])
-    rest = int(listings.isin(requested).sum())
-    n = len(listings) - rest
-    if data.sharing is not None and (0 < rest < FEW or 0 < n < FEW):
-        return ""
+    n, rest = counts
     if not rest:
         return ", none of them with a request so far" if n > 1 else ", without a request so far" if n else ""
-    others = "the other" if rest == 1 else "the others"
-    return (
-        f", {n:,} of them without a request so far, {others} after one that failed or did not last"
-        if n
-        else ""
-    )
+    return f", {n:,} of them without a request so far" if n else ""
 
 
 def _waiting_since(data: ReportData) -> str:
@@ -238,8 +232,8 @@ def _waiting_since(data: ReportData) -> str:
         if (
             half and first is not None and (data.as_of.date() - first.date()).days == half
         ):  # no wait can be longer
-            return f"; most of them have waited since monitoring began, {pluralize(half, 'day')} ago"
-        return f"; half of them have waited {pluralize(half, 'day')} or more" if half else ""
+            return f"; most have waited since monitoring began, {pluralize(half, 'day')} ago"
+        return f"; half have waited {pluralize(half, 'day')} or more" if half else ""
     longest = int(days.max())
     return f" ({'the oldest ' if len(days) > 1 else ''}for {pluralize(longest, 'day')})" if longest else ""
 
@@ -256,13 +250,9 @@ def facts(data: ReportData) -> Iterator[Fact]:
     share = removed / len(records) if len(records) else float("nan")
     absent = int(records["status"].isin(analysis.NOT_LISTED).sum())
     besides = f"; {absent:,} vanished or are unknown" if absent else ""
-    never_back = _never_back(data)
-    for_good = (
-        f"; {never_back:,} {'was' if never_back == 1 else 'were'} not listed again so far{_gone_for(data)}"
-        if never_back
-        else ""
-    )
-    yield Fact("removed", f"{removed:,}", f"{percent(share)} of {len(records):,} found{besides}{for_good}")
+    for_good = "; ".join(filter(None, _for_good(data, removed)))
+    of_found = f"{percent(share)} of {len(records):,} found"
+    yield Fact("removed", f"{removed:,}", "; ".join(filter(None, (for_good, f"{of_found}{besides}"))))
     yield _manual_fact(data)
     yield Fact("web pages", f"{len(data['links']):,}", _pages_text(data))
     score = data["score"]["score"].sum()
@@ -271,12 +261,24 @@ def facts(data: ReportData) -> Iterator[Fact]:
         yield Fact("not known", f"{data.unchecked:,}", statements.unobserved(data))
 
 
-def _never_back(data: ReportData) -> int:
-    """How many listings were removed and never listed again; 0 without a history, and in a report on one person."""
+def _for_good(data: ReportData, removed: int) -> Iterator[str]:
+    """How many removals still hold, of all that were verified, and how many listings were removed once and for all so far.
+
+    Nothing without a history, and in a report on one person. A removal holds if its listing was removed when it was last
+    observed; a listing that was listed again and removed again had two.
+    """
     if statements.outcomes_by_site(data) is None:
-        return 0
-    records = data["records"]
-    return int(((records["status"] == REMOVED) & (records["episode"] == 1)).sum())
+        return
+    records, relistings = data["records"], data.tables.get("relistings")
+    if relistings is not None:
+        undone = int((relistings["previous_status"] == REMOVED).sum())
+        again = statements.relisted_on(data)
+        if removed + undone:
+            held = f"for good so far: {removed:,} of {pluralize(removed + undone, 'removal')}"
+            yield f"{held}, still off when last observed{again}"
+    once = int(((records["status"] == REMOVED) & (records["episode"] == 1)).sum())
+    if once:
+        yield f"{once:,} {'was' if once == 1 else 'were'} not listed again so far{_gone_for(data)}"
 
 
 def _gone_for(data: ReportData) -> str:
@@ -312,8 +314,8 @@ def fleet_facts(data: ReportData) -> Iterator[Fact]:
             more = int(points["score"].iloc[-1] - points["score"].iloc[0])
             yield replace(fact, change=signed_change(more, data))
         elif fact.name == "removed" and data.runs is not None:
-            share, end, rest = fact.qualifier.partition(";")
-            yield replace(fact, qualifier=f"{share}{_request_successes(data)}{end}{rest}")
+            found = f" found{_request_successes(data)}"
+            yield replace(fact, qualifier=fact.qualifier.replace(" found", found, 1))
         else:
             yield fact
     if data.runs is not None:
@@ -415,7 +417,7 @@ def _history_facts(data: ReportData) -> Iterator[Fact]:
     else:
         again = again.partition(" ")[2] or "no removed listing was listed again"
     yield Fact(AGAIN, f"{len(listings):,}", again, detail=_gone(data))
-    yield _forecast_fact(data)
+    yield from _forecast_facts(data)
 
 
 def _median_fact(data: ReportData, removal: Mapping[Hashable, Any]) -> Fact:
@@ -464,8 +466,8 @@ def _gone(data: ReportData) -> str:
     return f"{now:,} {'is' if now == 1 else 'are'} gone now"
 
 
-def _forecast_fact(data: ReportData) -> Fact:
-    """The expected number of open listings; without a forecast, those that stay open until somebody acts."""
+def _forecast_facts(data: ReportData) -> Iterator[Fact]:
+    """The expected number of open listings, if nothing is done by hand and if all is; without a forecast, what stays open."""
     forecast = data["next_forecast"].to_dict("records")[0]
     name = f"open in {forecast['days']:,} days"
     reason = "" if pd.isna(forecast["reason"]) else f"; {forecast['reason']}"
@@ -479,19 +481,28 @@ def _forecast_fact(data: ReportData) -> Fact:
         parts = (
             f"{staying:,} of the {len(data.open_records):,} open now, {back:,} listed again and {new:,} new"
         )
-        if_done, at_best = statements.open_if_done(data, forecast)
-        has_work = at_best < staying + back + new
-        done = f", about {if_done:,} if all of it is" if has_work else ""
-        expected = f"if nothing is done by hand {interval}{done}; {than_now}: {parts}"
         caution = "" if pd.isna(forecast["reason"]) else str(forecast["reason"])
-        best = f"{at_best:,} at best, if every manual removal succeeds by then" if has_work else ""
-        notes = statements.sentences([best, caution]).removesuffix(".")
-        words = f"{expected}. {notes}" if notes else expected
-        return Fact(name, f"{forecast['open']:,.0f}", words, detail=_forecast_basis(data, forecast))
+        words = f"if nothing is done by hand {interval}; {than_now}: {parts}"
+        notes = statements.sentences([caution]).removesuffix(".")
+        words = f"{words}. {notes}" if notes else words
+        yield Fact(name, f"{forecast['open']:,.0f}", words, detail=_forecast_basis(data, forecast))
+        if_done, at_best = statements.open_if_done(data, forecast)
+        if at_best < staying + back + new:
+            low, high = statements.open_if_done_interval(data, forecast)
+            band = f"(95% interval: {low:,}\N{EN DASH}{high:,})"
+            best = f"{at_best:,} at best, if every manual removal succeeds by then"
+            yield Fact(
+                f"{name} if all is done",
+                f"{if_done:,}",
+                f"if all manual work is done now {band}; {best}",
+                detail=_done_basis(data, forecast),
+            )
+        return
     old = f"; not counted: {pluralize(no_effect, 'request')} without effect so far" if no_effect else ""
     if not by_hand:
-        return Fact(name, "\N{EM DASH}", f"no forecast yet{reason}{old}")
-    return Fact(name, f"at least {by_hand:,}", f"{stay}{old}; no forecast yet{reason}")
+        yield Fact(name, "\N{EM DASH}", f"no forecast yet{reason}{old}")
+    else:
+        yield Fact(name, f"at least {by_hand:,}", f"{stay}{old}; no forecast yet{reason}")
 
 
 def _forecast_basis(data: ReportData, forecast: Mapping[Hashable, Any]) -> str:
@@ -500,14 +511,6 @@ def _forecast_basis(data: ReportData, forecast: Mapping[Hashable, Any]) -> str:
     by_hand, *_ = data.open_parts
     stay, *_ = statements.forecast_parts(forecast)
     words = ["it assumes that nothing is done by hand, and that each site continues at its past rates"]
-    if by_hand and stay:
-        done = pluralize(min(by_hand, stay), "listing")
-        removed, later = statements.manual_removals(data, forecast)
-        slow = f"; {later:,} more come later, on sites that declare {days:,} days or more" if later else ""
-        words.append(
-            f"if all manual work is done, {removed:,} of {done} are taken to be removed by then (the expected removals of all sites "
-            f"together), and not to be listed again{slow}"
-        )
     if stay < by_hand:
         words.append("so some that wait go without a request")
     start, change = data.as_of.date() - timedelta(days=days), total - len(data.open_records)
@@ -524,6 +527,18 @@ def _forecast_basis(data: ReportData, forecast: Mapping[Hashable, Any]) -> str:
             f"the last {past:,} days brought {statements.more_or_fewer(before) if before else 'no change'}"
         )
     return "; ".join(words)
+
+
+def _done_basis(data: ReportData, forecast: Mapping[Hashable, Any]) -> str:
+    """What is expected of the manual work within a forecast."""
+    done = pluralize(min(data.open_parts[0], statements.forecast_parts(forecast)[0]), "listing")
+    removed, later = statements.manual_removals(data, forecast)
+    days = int(forecast["days"])
+    slow = f"; {later:,} more come later, on sites that declare {days:,} days or more" if later else ""
+    return (
+        f"{removed:,} of {done} are taken to be removed by then (the expected removals of all sites together), and not to be "
+        f"listed again{slow}"
+    )
 
 
 def signed_change(more: int, data: ReportData) -> str:
@@ -558,11 +573,8 @@ def change_finding(data: ReportData) -> str:
 
 def _all_relisted(data: ReportData) -> str:
     """The share of listings that were listed again, and their sites; empty if these are many, or may not be named."""
-    outcomes = statements.outcomes_by_site(data)
-    if outcomes is None:
-        return ""
-    back = outcomes.loc[outcomes["listed_again"] > 0, "site"].astype("str")
-    if not 0 < len(back) <= statements.RELISTING_SITES or not all(map(data.can_name, back)):
+    outcomes, sites = statements.outcomes_by_site(data), statements.relisting_sites(data)
+    if outcomes is None or not sites:
         return ""
     share = outcomes["listed_again"].sum() / (outcomes["listed_again"] + outcomes["not_listed_again"]).sum()
-    return f"{percent(share)}: all on {enumerate_words([*map(short, back)])}"
+    return f"{percent(share)}: all on {enumerate_words(sites)}"

@@ -88,6 +88,7 @@ def build_report(
         warn(f"Sections are left out ({enumerate_words(left_out)}): {lacks}{more}")
     since = {} if data.since is None else {"since": statements.since_day(data)}
     names, on_page = {*form.sections}, {section.key for section in built}
+    to_do = actions.next_actions(data, names | on_page, on_page)
     return Report(
         kind,
         title or form.title(data),
@@ -95,7 +96,9 @@ def build_report(
         tuple(_with_trends(form.facts(data), data)),
         tuple(built),
         data.provenance() | since,
-        actions=actions.next_actions(data, names | on_page, on_page),
+        actions=to_do,
+        totals=actions.totals(data, to_do),
+        parts=() if data.since is not None else tuple(headline.parts(data)),
         half_hour=actions.half_hour(data) if "work_queue" in names | on_page else "",
         caveat=" ".join(filter(None, (data.stopped, headline.caveat(data)))),
         code=headline.analyst_code(data),

@@ -113,8 +113,12 @@ def texts_by_section(report: Report) -> dict[str, set[str]]:
         for fact in report.facts
         for text in (fact.name, fact.value, fact.qualifier, fact.detail, fact.change)
     )
-    actions = (text for action in report.actions for text in (action.text, action.effect, action.who))
-    head = (report.title, report.finding, report.caveat, report.half_hour)
+    actions = (
+        text
+        for action in (*report.actions, *report.totals)
+        for text in (action.text, action.effect, action.who, action.basis, action.site)
+    )
+    head = (report.title, report.finding, *report.parts, report.caveat, report.half_hour)
     texts = {"": {*head, *facts, *actions, *report.provenance.values()} - {""}}
     return texts | {section.key: {*_section_texts(section)} - {""} for section in report.sections}
 

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -10,6 +10,7 @@ import pandas as pd
 from pydantic_core import to_json, to_jsonable_python
 
 from exposurekit.analysis.definitions import definition
+from exposurekit.analysis.diff import AGAIN
 from exposurekit.analysis.manual_tasks import Task
 from exposurekit.analysis.step_requirements import NEEDS_DOCUMENT, preparations, worded_steps
 from exposurekit.analysis.work_queue import UNKNOWN_RATE
@@ -36,7 +37,8 @@ OPERATOR_AND_PERSON = f"{OPERATOR} and the person listed"
 TASKS_MAX = 800  # items of manual work on a page: more make it slow to open
 _ONE_REMOVAL = 0.75  # with less expected, it is said how many requests make one
 TILES_MAX = 6  # figures that are read at a glance
-_REPEATED = ("web pages", "score")  # the manual work has the pages, and its own section the points
+# The manual work has the pages, its own section the points, and the card of removals what was listed again.
+_REPEATED = (AGAIN, "web pages", "score")
 _CLAUSE_END = re.compile(r"[;.] ")
 ROWS_MAX = 1_000  # rows of a table on a page: more make it large, and are for an export
 
@@ -228,6 +230,13 @@ class Action:
             number, such as ``work_queue-1``; empty if the page has no such part.
         who: Who does it, such as ``you``; empty if nobody has to.
         is_later: Whether it has to wait; the text says until when, or the effect why.
+        listings: How many listings it asks to remove.
+        minutes: The estimated time; None if it takes none of its own, or that is not known.
+        expected: How many removals to expect; None if nothing is known of that, as of web pages.
+        low: The lower end of its 95% interval: see `analysis.expected_removals`.
+        high: The upper end.
+        basis: What the expectation rests on, such as what came of the requests so far, or that it is assumed.
+        site: The people-search site; empty for web pages, and if it is none's.
     """
 
     text: str
@@ -235,6 +244,30 @@ class Action:
     section: str
     who: str
     is_later: bool = False
+    listings: int = 0
+    minutes: float | None = None
+    expected: float | None = None
+    low: int | None = None
+    high: int | None = None
+    basis: str = ""
+    site: str = ""
+
+    @property
+    def time(self) -> str:
+        """The estimated time in words; empty if it is not known."""
+        return "" if self.minutes is None else format_duration(self.minutes)
+
+    @property
+    def removals(self) -> str:
+        """The expected removals with their interval, without the words around them; empty if they are not known."""
+        if self.expected is None:
+            return ""
+        return f"{self.expected:,.1f} ({self.low:,}\N{EN DASH}{self.high:,})"
+
+    @property
+    def per_minute(self) -> float | None:
+        """The expected removals per minute; None if they, or the time, are not known."""
+        return None if self.expected is None or not self.minutes else self.expected / self.minutes
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,9 +310,11 @@ class Report:
     Attributes:
         kind: ``fleet``, ``person``, ``changes`` or ``sites``.
         title: Its heading.
-        finding: The main result, and the site with the most open listings.
+        finding: The main result, and the site with the most open listings: at most two sentences.
+        parts: What the open listings are made of, a phrase each, which begins with its number.
         facts: The main figures.
-        actions: The three things to do next, and then at most three that have to wait.
+        actions: What to do next, at most four, and then at most four that have to wait; see `table` for the numbers.
+        totals: The manual work that no action names, if there is any, and the sum of all; empty with less than two actions.
         sections: Its sections, in order.
         provenance: The source of the data: ``server``, ``as of``, ``runs``, ``people``, ``filters``, ``made with``.
         is_share_safe: Whether it was made for people who may not know whom it is about.
@@ -310,6 +345,8 @@ class Report:
     half_hour: str = ""
     caveat: str = ""
     code: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
+    parts: tuple[str, ...] = ()
+    totals: tuple[Action, ...] = field(default=(), repr=False)
 
     @property
     def notice(self) -> str:
@@ -340,10 +377,12 @@ class Report:
             "share_safe": self.is_share_safe,
             "notice": self.notice,
             "finding": self.finding,
+            "parts": [*self.parts],
             "facts": [
                 asdict(fact) | {"definition": fact.definition, "trend": [*fact.trend]} for fact in self.facts
             ],
             "actions": [asdict(action) for action in self.actions],
+            "totals": [asdict(action) for action in self.totals],
             "half_hour": self.half_hour,
             "caveat": self.caveat,
             "code": {what: [*code] for what, code in self.code.items()},
@@ -365,12 +404,17 @@ class Report:
     def table(self, section: str) -> pd.DataFrame:
         """Return the table of a section, as it stands in the report: at most `ROWS_MAX` rows; a copy.
 
+        ``actions`` is what to do next, with its sum in the last row: ``action``, ``who`` (text), ``minutes``, ``expected``
+        (removals), ``low``, ``high``, ``per_minute`` (float64; missing: not known), ``basis`` (text) and ``is_later``.
+
         Raises:
             NotFound: The report has no such section, or the section has no table.
 
         >>> report.table("by_site").columns[0]
         'site'
         """
+        if section == "actions":
+            return _actions_table((*self.actions, *self.totals))
         table: pd.DataFrame = self._part(section, "table")
         return table.copy()
 
@@ -406,7 +450,24 @@ class Report:
         facts = {
             fact.name: " \u00b7 ".join(filter(None, (fact.value, fact.qualifier))) for fact in self.facts
         }
-        return html_card(self.title, {"finding": self.finding} | facts | {"who may see this": self.notice})
+        finding = {"finding": self.finding} | (
+            {"open listings by reason": "; ".join(self.parts)} if self.parts else {}
+        )
+        return html_card(self.title, finding | facts | {"who may see this": self.notice})
+
+
+def _actions_table(actions: Sequence[Action]) -> pd.DataFrame:
+    """Actions as a table, a row each."""
+    numbers = ("minutes", "expected", "low", "high", "per_minute")
+    return pd.DataFrame(
+        {
+            "action": pd.Series([one.text for one in actions], dtype="str"),
+            "who": pd.Series([one.who for one in actions], dtype="str"),
+            **{name: pd.Series([getattr(one, name) for one in actions], dtype="float64") for name in numbers},
+            "basis": pd.Series([one.basis for one in actions], dtype="str"),
+            "is_later": pd.Series([one.is_later for one in actions], dtype="bool"),
+        }
+    )
 
 
 def _plain(section: Section) -> dict[str, Any]:

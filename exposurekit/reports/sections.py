@@ -17,6 +17,7 @@ from exposurekit import analysis, charts
 from exposurekit.analysis.data_quality import OUTCOMES
 from exposurekit.analysis.definitions import definition
 from exposurekit.analysis.diff import AGAIN, CHANGED, ENDED, FAILED, NEW, OPENED, STILL_OPEN, WHAT
+from exposurekit.analysis.forecast import MIN_RATIO
 from exposurekit.analysis.manual_tasks import tasks, with_listings
 from exposurekit.analysis.site_outcomes import in_vain, is_refusing
 from exposurekit.analysis.statuses import OPEN, UNKNOWN, VANISHED
@@ -38,7 +39,7 @@ from exposurekit.errors import InvalidArgument
 from exposurekit.evidence import with_evidence
 from exposurekit.questions import QUESTIONS
 from exposurekit.reports import statements
-from exposurekit.reports.data import LISTED_NAMES, WEEK_DAYS, ReportData
+from exposurekit.reports.data import AHEAD_DAYS, LISTED_NAMES, WEEK_DAYS, ReportData
 from exposurekit.reports.manual_steps import open_items, whole_minutes
 from exposurekit.reports.model import (
     ROWS_MAX,
@@ -1158,11 +1159,22 @@ def _how_to_work(data: ReportData) -> Iterator[str]:
         "Ordered as under What to do next: listings before web pages, since sites have an opt-out procedure and page "
         f"owners need not comply; among these, {_order(data)}{_LATER if data.later_work else ''}."
     )
+    yield _requested_before(data)
     yield _CHECK_FIRST if any(statements.checks(data)) else ""
     yield _minutes_spent(data)
     if data.sharing is not None:
         yield statements.sentences([statements.LEFT_OUT]) if data.unchecked_sites else ""
         yield _OTHERS_OPEN
+
+
+def _requested_before(data: ReportData) -> str:
+    """How many of the listings had a request before, as a sentence; empty if that is not known."""
+    counts = data.requested_before
+    if counts is None or not sum(counts):
+        return ""
+    without, after = counts
+    others = f", and {after:,} had one that failed or did not last" if after else ""
+    return f"{without:,} of {pluralize(without + after, 'listing')} had no request so far{others}."
 
 
 def _order(data: ReportData) -> str:
@@ -1205,6 +1217,10 @@ def _unknowns(data: ReportData) -> Iterator[str]:
     records, missed = data["records"], data.tables["missed"]
     if missed is not None and isinstance(reason := missed["reason"].iloc[-1], str):
         yield f"The number of missed listings cannot be estimated: {reason}."
+    ahead = data.tables.get("next_forecast")
+    if ahead is not None and ahead["days"].iloc[0] < AHEAD_DAYS:
+        needed = pluralize(AHEAD_DAYS * MIN_RATIO, "day")
+        yield f"How many listings will be open in {AHEAD_DAYS} days: a forecast that far ahead needs {needed} of history."
     outcomes = statements.outcomes_by_site(data)
     if outcomes is not None:
         if outcomes["declared_days"].isna().all() and "by_site" not in data.tables:  # whose section says it

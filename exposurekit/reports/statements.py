@@ -1,5 +1,6 @@
 """Figures and sentences that several parts of a report state."""
 
+import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
@@ -9,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from exposurekit import analysis
+from exposurekit.analysis import expected_removals
 from exposurekit.analysis.diff import AGAIN
 from exposurekit.analysis.manual_tasks import field_label
 from exposurekit.analysis.work_queue import CHECK_MINUTES, TO_DO
@@ -117,12 +119,27 @@ def manual_removals(data: ReportData, forecast: Mapping[Hashable, Any]) -> tuple
     by_hand, *_ = data.open_parts
     if not by_hand:
         return 0, 0
-    rates, outcomes = data.manual_listings[["site", "success_rate"]], outcomes_by_site(data)
-    slow = [] if outcomes is None else outcomes.loc[outcomes["declared_days"] >= forecast["days"], "site"]
-    in_time = rates["success_rate"].where(~rates["site"].isin(slow), 0.0)
-    listings = min(by_hand, forecast_parts(forecast)[0])
-    removed, later = round(in_time.mean() * listings), round(rates["success_rate"].mean() * listings)
+    rates, in_time = (table["success_rate"] for table in (data.manual_listings, _in_time(data, forecast)))
+    share = min(by_hand, forecast_parts(forecast)[0]) / len(rates)
+    removed, later = round(in_time.sum() * share), round(rates.sum() * share)
     return removed, later - removed
+
+
+def removal_interval(data: ReportData, requests: Iterable[tuple[str, int, float]]) -> tuple[float, int, int]:
+    """How many removals to expect of the requests to some sites, with the interval of `analysis.expected_removals`.
+
+    Args:
+        data: The data of the report.
+        requests: Sites, each with a number of requests and of expected removals; a site may have several rows.
+    """
+    of_site: dict[str, tuple[int, float]] = {}
+    for site, n, expected in requests:
+        listings, removals = of_site.get(site, (0, 0.0))
+        of_site[site] = listings + n, removals + expected
+    rows = ((n, removals / n, site) for site, (n, removals) in of_site.items() if n)
+    return expected_removals.removal_interval(
+        (n, rate, data.decisions.get(site, (0, 0))[1]) for n, rate, site in rows
+    )
 
 
 def open_if_done(data: ReportData, forecast: Mapping[Hashable, Any]) -> tuple[int, int]:
@@ -133,12 +150,40 @@ def open_if_done(data: ReportData, forecast: Mapping[Hashable, Any]) -> tuple[in
     return sum(parts) - removed, sum(parts) - min(by_hand, parts[0])
 
 
+def open_if_done_interval(data: ReportData, forecast: Mapping[Hashable, Any]) -> tuple[int, int]:
+    """The 95% interval of the open listings to expect if all manual work is done.
+
+    It joins that of the forecast and that of the removals within its time, which are independent: the distance of each end
+    is the root of the sum of the squared distances of both.
+
+    Source: MOVER, method of variance estimates recovery (Zou and Donner, Stat. Med. 27 (2008), 1693).
+    """
+    expected, _ = open_if_done(data, forecast)
+    in_time, listings = _in_time(data, forecast), min(data.open_parts[0], forecast_parts(forecast)[0])
+    rows = in_time.groupby(in_time["site"].astype("str"))["success_rate"].agg(["size", "sum"])
+    removed, *ends = removal_interval(data, zip(rows.index, rows["size"], rows["sum"], strict=True))
+    share = listings / max(len(data.manual_listings), 1)
+    below, above = (abs(end - removed) * share for end in ends)
+    low = expected - math.hypot(forecast["open"] - forecast["low"], above)
+    high = expected + math.hypot(forecast["high"] - forecast["open"], below)
+    return max(math.floor(low), 0), math.ceil(high)
+
+
+def _in_time(data: ReportData, forecast: Mapping[Hashable, Any]) -> pd.DataFrame:
+    """The listings of the manual work on sites that do not declare as many days as a forecast has."""
+    listings, outcomes = data.manual_listings, outcomes_by_site(data)
+    slow = [] if outcomes is None else outcomes.loc[outcomes["declared_days"] >= forecast["days"], "site"]
+    return listings[~listings["site"].isin(slow)]
+
+
 def if_done(data: ReportData, forecast: Mapping[Hashable, Any]) -> str:
     """The same in words; empty if there is no manual work."""
     expected, least = open_if_done(data, forecast)
     if least == sum(forecast_parts(forecast)):
         return ""
-    return f"about {expected:,} if all manual work is done, {least:,} if all of it succeeds"
+    low, high = open_if_done_interval(data, forecast)
+    band = f"(95% interval: {low:,}\N{EN DASH}{high:,})"
+    return f"about {expected:,} {band} if all manual work is done, {least:,} if all of it succeeds"
 
 
 def forecast_parts(forecast: Mapping[Hashable, Any]) -> list[int]:
@@ -221,6 +266,24 @@ def relisted_listings(data: ReportData, *, counts_times: bool = True, says_what:
         again = f"{n:,} of {_were_gone(ever)}{did} ({percent(n / ever)})"
     often = f", {len(table):,} times in all" if counts_times and len(table) > n else ""
     return f"{again}{often}; {n_open:,} of them {'is' if n_open == 1 else 'are'} open now"
+
+
+def relisting_sites(data: ReportData) -> list[str]:
+    """The sites on which listings were listed again; empty if there are none, or many, or some may not be named."""
+    outcomes = outcomes_by_site(data)
+    back = (
+        [] if outcomes is None else outcomes.loc[outcomes["listed_again"] > 0, "site"].astype("str").tolist()
+    )
+    is_named = len(back) <= RELISTING_SITES and all(map(data.can_name, back))
+    return [*map(short, back)] if is_named else []
+
+
+def relisted_on(data: ReportData) -> str:
+    """How many listings were listed again, and on which sites if they may be named; empty if none was."""
+    n = len(data["relistings"].drop_duplicates(["user_id", "key"]))
+    sites = relisting_sites(data)
+    where = f", all on {enumerate_words(sites)}" if sites else ""
+    return f", {n:,} {AGAIN}{where}" if n else ""
 
 
 def removal_groups(data: ReportData) -> tuple[Removal, ...]:

@@ -137,10 +137,13 @@ def _key(*parts: str) -> str:
 
 
 def _summary(result: Report, name: str) -> str:
-    """The finding, how many people it counts, what changed in a week, and the name of the file, as one line."""
+    """The finding and its parts, how many people it counts, what changed in a week, and the name of the file, as one line."""
     changes = [f"{fact.name} {fact.value} ({fact.change})" for fact in result.facts if fact.change]
     changed = f" {'; '.join(changes)}." if changes else ""
-    return escape_chat(f"{result.finding} People: {result.provenance['people']}.{changed} Report: {name}")
+    parts = f" {'; '.join(result.parts)}." if result.parts else ""
+    return escape_chat(
+        f"{result.finding}{parts} People: {result.provenance['people']}.{changed} Report: {name}"
+    )
 
 
 def _check_index(store: FileStore) -> None:

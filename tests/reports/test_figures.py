@@ -3,7 +3,7 @@
 import io
 import json
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import timedelta
 from html import unescape
 from html.parser import HTMLParser
@@ -242,7 +242,9 @@ def test_web_pages_and_relistings_have_one_count_and_name(relisted):
     assert " and 4 web pages; about " in relisted.sections[-2].text
     [action] = [one for one in relisted.actions if one.text.startswith("Write to")]
     assert action.text == "Write to the owners of 4 web pages on 1 host"
-    assert action.effect.startswith("1 different link (a page counts for each person on it). About ")
+    assert action.effect.startswith(
+        "1 different link (a page counts for each person on it). It takes less if "
+    )
     assert tables(relisted)["score"]["pages"].sum() == 4
     assert "4 web pages \u00d7 1" in cards["score"].detail
     table = tables(relisted)["relistings"]
@@ -500,7 +502,10 @@ def test_lead_and_tiles_tell_requested_listings_from_others(history, pages):
     )
     assert never > 0
     words = "none" if never == len(listings) else f"{never}"
-    assert f" need manual work, {words} of them with" in fleet.finding
+    assert f" need manual work, {words} of them with" in fleet.parts[0]
+    without, after = never, len(listings) - never
+    [work] = [one for one in fleet.sections if one.key == "work_queue"]
+    assert f" {without} of {without + after} listings had no request so far" in " ".join(["", *work.points])
     [card] = [fact for fact in fleet.facts if fact.name == "removed"]
     done = int((requests["end"] == "removed").sum())
     outcomes = history.site_outcomes()
@@ -680,20 +685,105 @@ def test_a_request_for_a_field_names_it_by_its_label(stalled, kind):
     assert asks[0].endswith(" for the email address")
 
 
+@pytest.fixture(scope="module")
+def many(tmp_path_factory):
+    """Reports of one history: six sites have work, of which one granted a request, and one page has some."""
+    service, clock = Service(), Clock()
+    for number in range(1, 7):
+        listed = [
+            a_record(10 * site + number, site=f"Site {site}", user_fields_required_for_removal=[])
+            for site in range(1, 7 if number > 1 else 6)
+        ]
+        pages = [a_link("https://pages.example/all")]
+        alerts = [an_alert("Listed", item) for item in (*listed, *pages)]
+        service.people[number] = Person(listed, pages, alerts)
+    with seen_through(service) as exposure:
+        history = History(tmp_path_factory.mktemp("many") / "history", clock=clock)
+        for day, status in enumerate(("pending removal", "removed")):
+            service.people[1].records[0]["status"] = status
+            clock.set(DAWN + timedelta(days=day))
+            history.collect(exposure.refresh(), progress=False)
+        yield {
+            "fleet": ek.report(history),
+            "sites": ek.report(history, kind="sites"),
+            "person": ek.report(history, user=2),
+            "shared": ek.report(history, share_safe=True),
+            "live": ek.report(exposure),
+        }
+
+
+def test_actions_sum_up_to_all_manual_work(many, pages, stalled, unequal):
+    """In time and in expected removals, with the work that no action names."""
+    for report in (*many.values(), *pages.values(), stalled["live"], stalled["history"], unequal):
+        timed = [action for action in report.actions if action.minutes is not None]
+        if not report.totals:
+            assert len(timed) < 2
+            continue
+        *rest, total = report.totals
+        assert len(rest) < 2
+        rows = [*timed, *rest]
+        assert total.text == ("These together" if report.is_share_safe else "Total")
+        assert total.minutes == sum(row.minutes for row in rows) > 0
+        assert total.listings == sum(row.listings for row in rows) > 0
+        [card] = [fact for fact in report.facts if fact.name == "to do by hand"]
+        if report.kind != "sites" and not report.is_share_safe:  # the one has no web pages, the other no rest
+            assert f"{total.listings} listing" in card.qualifier
+            assert f"about {total.time}" in card.qualifier
+        expected = [row.expected for row in rows if row.expected is not None]
+        assert bool(expected) == (total.expected is not None)
+        if expected:
+            assert total.expected == pytest.approx(sum(expected))
+            assert total.low <= total.expected <= total.high
+            for row in (*rows, total):
+                assert row.expected is None or 0 <= row.low <= row.expected <= row.high <= row.listings
+
+
+def test_expectations_without_any_observation_are_assumed(many):
+    report = many["fleet"]
+    basis = {action.site: action.basis for action in report.actions if action.minutes is not None}
+    assert basis[""] == "not known: owners may refuse"
+    assert basis.pop("Site 1", "1 of 1 request succeeded") == "1 of 1 request succeeded"
+    assert {one for site, one in basis.items() if site} == {"assumed: no request decided yet"}
+    rest, total = report.totals
+    assert rest.text.startswith("The other ")
+    never = sum(one.listings for one in (*report.actions, rest) if one.site != "Site 1") / 2
+    granted = [one.expected for one in report.actions if one.site == "Site 1"]
+    assumed = total.expected - sum(granted) if granted else never - 5 / 2
+    assert total.basis == f"{assumed:,.1f} of them assumed"
+
+
+def test_page_and_table_have_the_numbers_of_each_action(many, html_of):
+    for kind, report in many.items():
+        html, table = html_of(report), report.table("actions")
+        actions = [*report.actions, *report.totals]
+        assert table["action"].tolist() == [one.text for one in actions]
+        for action, row in zip(actions, table.to_dict("records"), strict=True):
+            for name in ("minutes", "expected", "low", "high", "per_minute"):
+                value = getattr(action, name)
+                assert row[name] == value if value is not None else pd.isna(row[name])
+            if action.minutes is None:
+                continue
+            assert f"<td>{action.time}</td>" in html
+            if action.expected is not None:
+                assert f"<td>{action.expected:,.1f} ({action.low}\N{EN DASH}{action.high})" in html
+                assert f"<td>{action.expected / action.minutes:.3f}</td>" in html
+        assert ("Expected removals (95% interval)" in html) == (kind != "live"), kind
+        assert report.data["totals"] == [asdict(one) for one in report.totals]
+
+
 def test_actions_say_which_site_ignored_requests(stalled):
     """It may ignore a person's, too, so fewer listings may go."""
     notes = {
-        action.text.split(" on ")[1].split()[0]: " (it ignored 10 of 10 requests so far)" in action.effect
+        action.text.split(" on ")[1].split()[0]: action.basis == "ignored 10 of 10 requests so far"
         for action in stalled["live"].actions
         if action.text.startswith("Remove ")
     }
     assert notes == {"Quick": False, "Slow": True}
     [slow] = [action for action in stalled["live"].actions if " on Slow " in action.text]
     assert slow.text.startswith("Remove 7 of 10 open listings")
-    assert (
-        " if all succeed, 1 removal in about 12 requests expected (it ignored 10 of 10 requests so far), in about "
-        in slow.effect
-    )
+    assert " of what is open if all succeed." in slow.effect
+    assert (slow.listings, slow.expected) == (7, pytest.approx(7 / 12))
+    assert (slow.low, slow.high) == (0, 3)
 
 
 def test_actions_account_for_open_listings_that_they_leave_out(stalled):
@@ -787,7 +877,7 @@ def test_figures_that_other_parts_repeat_are_no_tiles(pages, html_of):
     report = pages["fleet"]
     tiles = [fact.name for fact in report.tiles]
     rest = [fact for fact in report.facts if fact.name not in tiles]
-    assert [fact.name for fact in rest] == ["web pages", "score"]
+    assert [fact.name for fact in rest] == ["web pages", "score", "listed again"]
     assert len(tiles) <= 6
     counted = html_of(report).partition('<dl id="counted">')[2].partition("</dl>")[0]
     assert all(f"<dd>{fact.value}: " in counted for fact in rest)
@@ -802,7 +892,8 @@ def test_a_missing_value_is_asked_for_once(unequal):
     words = " ".join(f"{action.text} {action.effect}" for action in unequal.actions)
     assert words.count("email address") == 1
     assert "on file" not in words
-    assert "an even chance of success" in later.effect
+    assert (later.expected, later.low, later.high) == (0.5, 0, 1)
+    assert later.basis == "assumed: no request decided yet"
     assert later.effect.endswith(" The other 4 are in step 1.")
 
 
@@ -909,13 +1000,14 @@ def test_parts_of_the_lead_sentence_add_up(pages, stalled):
     for report in (*pages.values(), *stalled.values()):
         if report.kind != "changes":
             parts = [
-                int(n)
-                for n in re.findall(
-                    r"[:,;] (\d+) (?:needs?|waits?|removals?|requests?|is|are) ", report.finding
-                )
+                re.match(r"(\d+) (?:needs?|waits?|removals?|requests?|is|are) ", one) for one in report.parts
             ]
-            assert sum(parts) == facts(report)["open listings"] > 0
-    assert stalled["shared"].finding == stalled["history"].finding
+            assert sum(int(part[1]) for part in parts) == facts(report)["open listings"] > 0
+            assert len(re.findall(r"\.(?: |$)", report.finding)) <= 2
+    assert (stalled["shared"].finding, stalled["shared"].parts) == (
+        stalled["history"].finding,
+        stalled["history"].parts,
+    )
 
 
 def test_ticked_listings_do_not_wait_for_the_service(tmp_path):
@@ -931,11 +1023,14 @@ def test_ticked_listings_do_not_wait_for_the_service(tmp_path):
         history.tick(steps[steps["record_id"] == 2].head(1), "done")  # the second step is left
         history.tick(steps[steps["record_id"] == 3].head(1), "done")
         history.tick(steps[steps["record_id"] == 3].tail(1), "unable", note="the form wants a fax")
-        parts = "1 was done by hand and is not verified yet, 1 was marked unable, 1 waits for the service"
-        assert f", {parts}." in ek.report(history).finding
-        shared = ek.report(history, share_safe=True).finding
-    assert "3 wait for the service or were ticked." in shared
-    assert "unable" not in shared
+        parts = (
+            "1 was done by hand and is not verified yet",
+            "1 was marked unable",
+            "1 waits for the service",
+        )
+        assert ek.report(history).parts[1:] == parts
+        shared = ek.report(history, share_safe=True).parts
+    assert shared[1:] == ("3 wait for the service or were ticked",)
 
 
 def test_people_whom_one_run_does_not_list_still_count(tmp_path):
@@ -955,8 +1050,8 @@ def test_people_whom_one_run_does_not_list_still_count(tmp_path):
         history.collect(exposure.refresh(), progress=False)
         report = ek.report(history)
         assert history.provenance.endswith(" · 2 people")
-    assert report.finding.startswith("2 of 5 listings found are still open: ")
-    assert "3 are unknown without a verified removal." in report.finding
+    assert report.finding == "2 of 5 listings found are still open."
+    assert report.parts[-1] == "besides, 3 are unknown without a verified removal"
     assert report.table("by_site")["total"].sum() == 5
     assert describe(report.figure("status_over_time")).startswith("2 of 5 listings are open; ")
 
@@ -984,17 +1079,18 @@ def test_listings_of_namesakes_and_unknown_statuses_have_own_parts(tmp_path):
     with seen_through(service) as exposure, History(tmp_path / "history", clock=Clock()) as history:
         history.collect(exposure, progress=False)
         history.label(history.records().iloc[0], "not mine")
-        finding, shared = ek.report(history).finding, ek.report(history, share_safe=True).finding
-    parts = "1 is labelled as somebody else's, 2 have an unknown status, 1 waits for the service."
-    assert finding == f"4 of 4 listings found are still open: {parts}"
-    assert "2 have an unknown status, 2 wait for the service or were labelled." in shared
+        report, shared = ek.report(history), ek.report(history, share_safe=True).parts
+    parts = ("1 is labelled as somebody else's", "2 have an unknown status", "1 waits for the service")
+    assert (report.finding, report.parts) == ("4 of 4 listings found are still open.", parts)
+    assert shared == ("2 have an unknown status", "2 wait for the service or were labelled")
 
 
 def test_without_history_the_age_of_requests_is_not_known():
     service = Service({1: Person([a_record(1, "pending removal")])})
     with seen_through(service) as exposure:
-        finding = ek.report(exposure).finding
-    assert finding == "1 of 1 listing found is still open: 1 is pending removal (for how long is not known)."
+        report = ek.report(exposure)
+    assert report.finding == "1 of 1 listing found is still open."
+    assert report.parts == ("1 is pending removal (for how long is not known)",)
 
 
 @pytest.fixture(scope="module")
@@ -1040,8 +1136,8 @@ def test_removals_without_effect_are_a_part_of_the_open_ones(tmp_path):
             clock.set(DAWN + timedelta(days=day))
             history.collect(exposure.refresh(), progress=False)
         report = ek.report(history)
-    parts = "1 waits for the service, 1 removal is under way, 2 requests have had no effect"
-    assert report.finding == f"4 of 4 listings found are still open: {parts}."
+    parts = ("1 waits for the service", "1 removal is under way", "2 requests have had no effect")
+    assert (report.finding, report.parts) == ("4 of 4 listings found are still open.", parts)
     card = next(fact for fact in report.facts if fact.name == "open in 30 days")
     assert card.qualifier.endswith("; not counted: 2 requests without effect so far")
     # The newest request is of the last day, and has had no effect 14 days later.

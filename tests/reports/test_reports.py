@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import math
 import re
 import shutil
 import stat
@@ -188,25 +189,35 @@ def test_card_of_a_forecast_has_its_interval_and_caution(fleet_data):
         open=35.2, low=24.0, high=48.0, of_open=30.4, of_gone=3.4, of_new=1.4, reason=caution
     )
 
-    def card_of(forecast):
+    def card_of(forecast, name="open in 30 days"):
         report = build_report("fleet", replace(data, tables={**data.tables, "next_forecast": forecast}))
-        return next(fact for fact in report.facts if fact.name == "open in 30 days")
+        return next(fact for fact in report.facts if fact.name == name)
+
+    if_done = "open in 30 days if all is done"
 
     card = card_of(forecast)
     # Not even a forecast of none is an end by itself: of 35, 3 are listings that stay open until done by hand.
     parts = "30 of the 6 open now, 4 listed again and 1 new"  # add up to 35
-    expected = "if nothing is done by hand (95% interval: 24\N{EN DASH}48), about {} if all of it is; 29 more"
-    # Of the 3, half are expected to be removed: no request was seen on these sites.
-    done = "32 at best, if every manual removal succeeds by then"
-    assert card.qualifier == f"{expected.format(33)} than now: {parts}. {done}. {caution.capitalize()}"
+    expected = "if nothing is done by hand (95% interval: 24\N{EN DASH}48); 29 more"
+    assert card.qualifier == f"{expected} than now: {parts}. {caution.capitalize()}"
     basis = "it assumes that nothing is done by hand, and that each site continues at its past rates"
-    assert card.detail == (
-        f"{basis}; if all manual work is done, 2 of 3 listings are taken to be removed by then (the expected removals of "
-        "all sites together), and not to be listed again"
+    assert card.detail == basis
+    # Of the 3, half are expected to be removed: no request was seen on these sites, so it may be none or all.
+    done = card_of(forecast, if_done)
+    best = "32 at best, if every manual removal succeeds by then"
+    low, high = 33 - math.hypot(11.2, 1.5), 33 + math.hypot(12.8, 1.5)
+    band = f"(95% interval: {math.floor(low)}\N{EN DASH}{math.ceil(high)})"
+    assert (done.value, done.qualifier) == ("33", f"if all manual work is done now {band}; {best}")
+    assert done.detail == (
+        "2 of 3 listings are taken to be removed by then (the expected removals of all sites together), and not to be "
+        "listed again"
     )
+    assert done.definition.startswith("expected number of open listings if all manual work is done now")
+    done = card_of(forecast.assign(open=6.9, of_open=2.1), if_done)
+    best = "5 at best, if every manual removal succeeds by then"  # of the 2, though 3 wait
+    assert done.qualifier.endswith(f"; {best}")
     card = card_of(forecast.assign(open=6.9, of_open=2.1))
-    done = "5 at best, if every manual removal succeeds by then"  # of the 2, though 3 wait
-    assert f"; 1 more than now: 2 of the 6 open now, 4 listed again and 1 new. {done}. " in card.qualifier
+    assert "; 1 more than now: 2 of the 6 open now, 4 listed again and 1 new. " in card.qualifier
     card = card_of(forecast.assign(open=6.2, of_open=2.1, of_gone=3.4, of_new=0.7))
     assert "; as many as now: " in card.qualifier
     card = card_of(forecast.assign(open=6.9, of_open=2.1))
@@ -236,10 +247,12 @@ def test_forecast_also_assumes_that_all_manual_work_is_done(fleet_data):
     expected = 35 - round(float(queue.loc[data.manual_listings.index, "success_rate"].sum()))
     report = build_report("fleet", replace(data, tables=data.tables | parts), ["forecast"])
     [section] = report.sections
-    [card] = [fact for fact in report.facts if fact.name == "open in 30 days"]
-    assert f", about {expected} if all of it is; " in card.qualifier
-    assert ". 32 at best, if every manual removal succeeds by then." in card.qualifier
-    words = f"In 30 days: about {expected} if all manual work is done, 32 if all of it succeeds."
+    [card] = [fact for fact in report.facts if fact.name == "open in 30 days if all is done"]
+    assert card.value == str(expected)
+    assert card.qualifier.endswith("; 32 at best, if every manual removal succeeds by then")
+    band = card.line.removeprefix("if all manual work is done now ")
+    assert re.fullmatch(r"\(95% interval: \d+\N{EN DASH}\d+\)", band)
+    words = f"In 30 days: about {expected} {band} if all manual work is done, 32 if all of it succeeds."
     assert section.text == words
     assert section.table["if_done"].tolist()[0] == expected
     assert section.table["if_done"].isna().tolist() == [False, True]
@@ -258,7 +271,7 @@ def test_removals_of_slow_sites_come_after_a_forecast(fleet_data):
         outcomes = data["site_outcomes"].assign(declared_days=days)
         tables = data.tables | parts | {"site_outcomes": outcomes}
         report = build_report("fleet", replace(data, tables=tables))
-        [card] = [fact for fact in report.facts if fact.name == "open in 30 days"]
+        [card] = [fact for fact in report.facts if fact.name == "open in 30 days if all is done"]
         details.append(card.detail)
     assert "3 of 3 listings are taken to be removed by then" in details[0]
     assert "; 3 more come later, on sites that declare 30 days or more" in details[1]
@@ -428,12 +441,12 @@ def test_waiting_since_the_first_run_is_said_as_that(fleet_data):
     days = (data.as_of.date() - data.first_run_at.date()).days
     many = pd.Series([days] * 5, dtype="int64")
     for waiting, words in (
-        (many, f"; most of them have waited since monitoring began, {days} days ago; "),
-        (many - 1, f"; half of them have waited {days - 1} days or more; "),
+        (many, f"; most have waited since monitoring began, {days} days ago"),
+        (many - 1, f"; half have waited {days - 1} days or more"),
     ):
         shown = replace(data)
         shown.__dict__["waiting_days"] = waiting
-        assert words in build_report("fleet", shown, ["by_site"]).finding
+        assert build_report("fleet", shown, ["by_site"]).parts[0].endswith(words)
 
 
 def growing_history(directory, *hours):
@@ -534,7 +547,7 @@ def test_columns_of_zeros_or_nothing_are_named_below_their_table():
     table = table.astype({"total": "Int64"}).assign(precision=[0.5, 0.9], low=[0.2, None], high=[0.8, 1.0])
     with seen_through(kit.three_people()) as exposure:
         html, _, data = page_of(ek.report(exposure, sections=[ek.Section("Ours", table=table)]))
-    heads = re.findall('<th scope="col"[^>]*>([^<]*)<', html)
+    heads = re.findall('<th scope="col"[^>]*>([^<]*)<', html.partition("<main>")[2])
     assert heads == ["site", "open", "other", "total", "precision "]  # one's own table is whole
     displayed = _displayed(table, "by_site")
     assert [*displayed["table"]] == ["site", "open", "precision"]
@@ -550,7 +563,7 @@ def test_times_of_day_are_left_out_where_all_are_midnight(exposure):
     at = pd.to_datetime(["2026-03-01T00:00", None, "2026-03-02T07:00"], utc=True)
     table = pd.DataFrame({"day": at[[0, 1, 0]], "at": at})
     html = ek.report(exposure, sections=[ek.Section("Ours", table=table)]).to_html()
-    cells = re.findall("<td[^>]*>([^<]*)</td>", html)
+    cells = re.findall("<td[^>]*>([^<]*)</td>", html.partition("<main>")[2])
     assert cells == [
         "2026-03-01",
         "2026-03-01 00:00",
@@ -614,7 +627,7 @@ def test_columns_of_numbers_are_no_lists_to_pick_from(history):
     """Filtering by one of a few numbers, such as a change of -1, answers no question."""
     rows = pd.DataFrame({"site": [*"AAAABBBB"], "change": [0, 1] * 4, "state": [*"xxyyxxyy"]})
     html = ek.report(history, sections=[ek.Section("Own", table=rows)]).to_html()
-    heads = re.findall(r"<th scope=\"col\"([^>]*)>([^<]+)</th>", html)
+    heads = re.findall(r"<th scope=\"col\"([^>]*)>([^<]+)</th>", html.partition("<main>")[2])
     picked = {name: "data-pick" in attributes for attributes, name in heads}
     assert picked == {"site": True, "change": False, "state": True}
 
@@ -668,7 +681,7 @@ def test_manual_work_is_as_old_as_its_listings(history, fleet, fleet_data):
     keys = [*zip(work["user_id"], work["record_id"], strict=True)]
     assert work["first_seen_at"].tolist() == [first[key] for key in keys]
     days = sorted((DAWN.date() + timedelta(days=3) - first[key].date()).days for key in keys)
-    assert f"(the oldest for {days[-1]} days)" in fleet.finding
+    assert f"(the oldest for {days[-1]} days)" in fleet.parts[0]
 
 
 def test_own_section_is_drawn_and_escaped(exposure):
