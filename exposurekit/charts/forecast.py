@@ -22,7 +22,7 @@ from exposurekit.charts.theme import (
 from exposurekit.text.formatting import pluralize
 
 # Column and name of each part of the expected number.
-PARTS = (("of_open", "open now, still open"), ("of_gone", "gone now, relisted"), ("of_new", "new"))
+PARTS = (("of_open", "open now, still open"), ("of_gone", "gone now, listed again"), ("of_new", "new"))
 _DONE, _IF_DONE = "if_done", "if all manual work is done"
 _BEYOND = "older than any observed"  # their curves are extrapolated
 _MAX_TICKS, _MAX_LABELS = 12, 4

@@ -251,8 +251,8 @@ def facts(data: ReportData) -> Iterator[Fact]:
     absent = int(records["status"].isin(analysis.NOT_LISTED).sum())
     besides = f"; {absent:,} vanished or are unknown" if absent else ""
     for_good = "; ".join(filter(None, _for_good(data, removed)))
-    of_found = f"{percent(share)} of {len(records):,} found"
-    yield Fact("removed", f"{removed:,}", "; ".join(filter(None, (for_good, f"{of_found}{besides}"))))
+    of_all_listings = f"{percent(share)} of {len(records):,} found"
+    yield Fact("removed", f"{removed:,}", "; ".join(filter(None, (for_good, f"{of_all_listings}{besides}"))))
     yield _manual_fact(data)
     yield Fact("web pages", f"{len(data['links']):,}", _pages_text(data))
     score = data["score"]["score"].sum()
@@ -274,8 +274,8 @@ def _for_good(data: ReportData, removed: int) -> Iterator[str]:
         undone = int((relistings["previous_status"] == REMOVED).sum())
         again = statements.relisted_on(data)
         if removed + undone:
-            held = f"for good so far: {removed:,} of {pluralize(removed + undone, 'removal')}"
-            yield f"{held}, still off when last observed{again}"
+            of_all = f"{removed:,} of {pluralize(removed + undone, 'removal')}"
+            yield f"for good so far: {of_all}, still off when last observed{again}"
     once = int(((records["status"] == REMOVED) & (records["episode"] == 1)).sum())
     if once:
         yield f"{once:,} {'was' if once == 1 else 'were'} not listed again so far{_gone_for(data)}"
@@ -314,8 +314,8 @@ def fleet_facts(data: ReportData) -> Iterator[Fact]:
             more = int(points["score"].iloc[-1] - points["score"].iloc[0])
             yield replace(fact, change=signed_change(more, data))
         elif fact.name == "removed" and data.runs is not None:
-            found = f" found{_request_successes(data)}"
-            yield replace(fact, qualifier=fact.qualifier.replace(" found", found, 1))
+            share = f" found{_request_successes(data)}"
+            yield replace(fact, qualifier=fact.qualifier.replace(" found", share, 1))
         else:
             yield fact
     if data.runs is not None:

@@ -994,9 +994,8 @@ def _diff(data: ReportData) -> Section | None:
     newest_first = table.assign(order=order).sort_values(
         ["order", "changed_at"], ascending=[True, False], kind="stable", ignore_index=True
     )
-    n = newest_first["what"].value_counts(sort=False)
-    kinds = ", ".join(f"{count:,} {what}" for what, count in n.items())
-    finding = f"{pluralize(len(table), 'change')}: {kinds}." if len(table) else "No listing changed."
+    ordered = " by kind, the newest first" if len(table) > 1 else ""  # the section on kinds counts them
+    finding = f"{pluralize(len(table), 'change')}{ordered}." if len(table) else "No listing changed."
     return _with_finding(_section(data, "diff", newest_first.drop(columns="order")), finding)
 
 

@@ -238,6 +238,15 @@ def test_legends_on_a_phone_stand_in_rows(report_of_charts):
                 assert needed > 0.8 * entry["width"]  # texts are narrower than their estimated width
 
 
+def test_names_of_sites_on_a_phone_are_whole(fleet):
+    """They take up to three lines, and the rows the height of them."""
+    with opened(fleet, width=390) as (page, _):
+        assert_well_drawn(drawn(page), page.locator(".chart").count())
+        texts = [text for chart in page.evaluate(CHART_TEXTS) for text in chart]
+    assert sum("Crumbtrail" in text for text in texts) > 2
+    assert [text for text in texts if "\N{HORIZONTAL ELLIPSIS}" in text] == []
+
+
 def test_printed_charts_fill_their_sections(tmp_path):
     """Paper has sections of half its width, two in a row: a chart of one of them must not cover the other."""
     service, clock = controls.three_people(), Clock()
@@ -816,7 +825,7 @@ def test_a_table_says_what_it_is_sorted_by(fleet):
 
 
 def test_rows_of_tables_take_one_line_on_a_desk(fleet):
-    taller = """() => [...document.querySelectorAll(".wide tbody tr")].filter(
+    taller = """() => [...document.querySelectorAll("main .wide tbody tr")].filter(
         (row) => row.getBoundingClientRect().height > 2.6 * parseFloat(getComputedStyle(row).fontSize)
     ).map((row) => row.textContent)"""
     with opened(fleet, width=1280) as (page, _):

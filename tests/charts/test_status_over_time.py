@@ -298,7 +298,7 @@ def test_a_forecast_is_a_fan_that_opens_from_now():
     [line] = named(figure, "expected")
     assert [*line.y] == [9, 7, 7, 7]
     assert [*line.text] == ["9 now", "7", "7", "7"]
-    assert "4 open now, still open<br>1 gone now, relisted<br>2 new" in line.customdata[1]
+    assert "4 open now, still open<br>1 gone now, listed again<br>2 new" in line.customdata[1]
     assert title(figure).startswith(
         "Forecast for 90 days ahead: 7 open listings (95% interval: 3\N{EN DASH}12)"
     )

@@ -248,6 +248,10 @@ def test_web_pages_and_relistings_have_one_count_and_name(relisted):
     assert tables(relisted)["score"]["pages"].sum() == 4
     assert "4 web pages \u00d7 1" in cards["score"].detail
     table = tables(relisted)["relistings"]
+    of_removals = r"for good so far: (\d+) of (\d+) removals, still off when last observed, 3 listed again"
+    still_off, removals = map(int, re.match(of_removals, cards["removed"].line).groups())
+    assert still_off == int(cards["removed"].value) == removals - len(table) > 0
+    assert removals == 7  # the first one's twice, two of the second's and three of the third's
     assert cards["listed again"].value == str(len(table.drop_duplicates(["user_id", "reference_id"]))) == "3"
     assert finding(relisted, "relistings").startswith(
         "3 of 6 listings that were gone at some time were listed again (50%); "
