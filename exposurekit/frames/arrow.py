@@ -111,6 +111,22 @@ def take(values: Any, rows: NDArray[np.int64]) -> Any:
     return kind.__from_arrow__(pc.take(array, indices, memory_pool=POOL))
 
 
+def list_keys(lists: "pd.Series[Any]") -> list[bytes]:
+    """Return a key for each list of texts, to group equal ones by: lists have no hash.
+
+    >>> from exposurekit.frames.arrow import list_keys
+    >>> keys = list_keys(pd.Series([["Open the form.", "Send it."], ["Send it."], ["Send it."]]))
+    >>> keys[0] != keys[1] == keys[2]
+    True
+    """
+    cells = pa.array(lists, pa.list_(pa.string()), from_pandas=True)
+    flat = pc.list_flatten(cells)
+    flat = flat.combine_chunks() if isinstance(flat, pa.ChunkedArray) else flat
+    codes = flat.dictionary_encode().indices.to_numpy()
+    ends = np.cumsum(pc.list_value_length(cells).fill_null(0).to_numpy())
+    return [part.tobytes() for part in np.split(codes, ends[:-1])] if len(lists) else []
+
+
 def lists_of(values: Sequence[Sequence[str] | None]) -> Any:
     """Return lists of texts as an array of pandas."""
     return pd.arrays.ArrowExtensionArray(pa.array(values, pa.list_(pa.string()), memory_pool=POOL))

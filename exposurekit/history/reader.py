@@ -425,10 +425,9 @@ class HistoryReader:
             # The columns of an engine's answer are freed together; of a copy, one at a time.
             return pa.table({name: _copied(rows[name]) for name in rows.column_names})
 
-        buckets = {
-            bucket_of(user) for one in inline.values() for user in pc.unique(one["user_id"]).to_pylist()
-        }
-        low, high = (min(buckets), max(buckets)) if buckets else (0, BUCKETS - 1)
+        users = [pc.unique(one["user_id"]).to_pylist() for one in inline.values()]
+        buckets = [bucket_of(user) for one in users for user in one] or ([0] if inline else range(BUCKETS))
+        low, high = min(buckets), max(buckets)
         rows = max(map(self._n_rows, names)) * (high - low + 1) // BUCKETS
         parts = in_parts(low, high, rows, self.max_join_rows)
         if len(parts) > 1 and isinstance(self.engine, DuckDB):

@@ -1,5 +1,6 @@
 """Load the tables that a report's sections declare, each once, from an exposure, a history, or both."""
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
@@ -18,11 +19,11 @@ from exposurekit.analysis.declared_vs_observed import request_life_table
 from exposurekit.analysis.expected_removals import success_rate
 from exposurekit.analysis.failed_removals import decisions
 from exposurekit.analysis.forecast import MIN_RATIO
-from exposurekit.analysis.manual_tasks import listed_as, missing_values, with_pages
+from exposurekit.analysis.manual_tasks import listed_as, missing_values, tasks, with_pages
 from exposurekit.analysis.stalled_sites import STALLED_DAYS
 from exposurekit.analysis.status_over_time import since_observed
-from exposurekit.analysis.step_requirements import NEEDS_DOCUMENT
-from exposurekit.analysis.work_queue import DONE, UNABLE
+from exposurekit.analysis.step_requirements import NAME_DIFFERS, NEEDS_DOCUMENT
+from exposurekit.analysis.work_queue import DONE, UNABLE, actionable
 from exposurekit.charts.theme import format_duration
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import InvalidArgument
@@ -36,7 +37,7 @@ from exposurekit.questions import QUESTIONS, Question
 from exposurekit.reports.manual_steps import as_to_begin, open_items, removals, whole_minutes
 from exposurekit.reports.model import ROWS_MAX, TASKS_MAX, Removal
 from exposurekit.reports.share_safe import FEW, HIDDEN_REASON, Sharing, sharing
-from exposurekit.text.formatting import is_missing, pluralize
+from exposurekit.text.formatting import pluralize
 
 AHEAD_DAYS = 30  # of the forecast
 NEARER_HISTORY_DAYS = (
@@ -48,6 +49,12 @@ _DIRECTNESS = ("address", "phone", "email")
 _KINDS_MAX = 3
 WEEK_DAYS = 7  # of the changes that each figure and the section "week" state, if the history is that old
 _SITES_NAMED = 3  # of one person, in a row of a table
+# What a report on everyone reads of all records and alerts; `details` has the other columns.
+_COLUMNS = {
+    "records": ("user_id", "record_id", "site", "name", "href"),
+    "alerts": ("source_type", "url", "guide", "opt_out_procedure", "link_url", "link_title"),
+}
+_IN_DETAIL = {"by_state", "listings"}  # tables for which it reads all columns
 LISTED_NAMES = (
     "as most of a person's listings show them, in mixed case where one has it; those on file were not loaded"
 )
@@ -129,12 +136,27 @@ class ReportData:
         return {str(site): int(n) for site, n in counts[counts > 0].items()}
 
     @cached_property
+    def open_work(self) -> pd.DataFrame:
+        """The manual work that waits."""
+        return open_items(self["work_queue"])
+
+    @cached_property
+    def namesakes(self) -> Counter[int]:
+        """How many listings of the manual work have another name than those on file, by user."""
+        queue = self.open_work.dropna(subset="site").head(TASKS_MAX)
+        return Counter(
+            user
+            for user, task in zip(queue["user_id"].tolist(), tasks(queue), strict=True)
+            if any(caution.startswith(NAME_DIFFERS) for caution in task.cautions)
+        )
+
+    @cached_property
     def manual_work(self) -> tuple[int, int, int, str]:
         """How many items of manual work wait, how many of them are pages or lack a value, and the estimated time.
 
         A share-safe report does not mention missing values.
         """
-        waiting = open_items(self["work_queue"])
+        waiting = self.open_work
         blocked = 0 if self.sharing is not None else sum(map(bool, missing_values(waiting)))
         pages = int(waiting["site"].isna().sum())
         return len(waiting), pages, blocked, format_duration(waiting["minutes"].sum())
@@ -142,13 +164,13 @@ class ReportData:
     @cached_property
     def manual_pages(self) -> pd.DataFrame:
         """The web pages among the manual work that waits: a row for each person on a page."""
-        waiting = open_items(self["work_queue"])
+        waiting = self.open_work
         return waiting[waiting["site"].isna()]
 
     @cached_property
     def manual_listings(self) -> pd.DataFrame:
         """The listings among the manual work that waits, each once."""
-        listings = open_items(self["work_queue"]).dropna(subset="site")
+        listings = self.open_work.dropna(subset="site")
         is_identified = listings["record_id"].notna().all()
         return listings.drop_duplicates(["user_id", "record_id"]) if is_identified else listings
 
@@ -157,10 +179,10 @@ class ReportData:
         """How many discovered listings have all their work ticked: as done and not verified yet, or some of it as unable."""
         records, queue = self["records"], self["work_queue"]
         keys = ["user_id", "record_id"]
-        discovered = records[analysis.is_open(records["status"]) & (records["status"] != PENDING_REMOVAL)]
         if not queue["state"].isin([DONE, UNABLE]).any():
             return 0, 0
-        rows = queue.dropna(subset="record_id").merge(discovered[keys], on=keys)
+        is_discovered = analysis.is_open(records["status"]) & (records["status"] != PENDING_REMOVAL)
+        rows = queue.dropna(subset="record_id").merge(records.loc[is_discovered, keys], on=keys)
         flags = {"is_ticked": rows["state"].isin([DONE, UNABLE]), "is_done": rows["state"] != UNABLE}
         listings = rows[keys].assign(**flags).groupby(keys).all()
         ticked = listings[listings["is_ticked"]]
@@ -205,7 +227,7 @@ class ReportData:
     @property
     def later_work(self) -> int:
         """How many items of the manual work that waits should come later."""
-        queue = open_items(self["work_queue"])
+        queue = self.open_work
         return int(queue["reason"].notna().sum()) if "reason" in queue else 0
 
     @cached_property
@@ -246,7 +268,7 @@ class ReportData:
         columns: dict[str, pd.Series[Any]] = {"user_id": ids}
         columns |= {name: table[name] for name in ("score", "listings", "pages")}
         if self.sharing is None:
-            minutes = open_items(self["work_queue"]).groupby("user_id")["minutes"].sum()
+            minutes = self.open_work.groupby("user_id")["minutes"].sum()
             columns["minutes"] = ids.map(minutes).fillna(0).round().astype("int64")
             columns["open_sites"] = ids.map(_site_names(listings)).astype("str")
         else:
@@ -288,8 +310,9 @@ class ReportData:
         records = self["records"]
         if "changed_at" not in records:
             return pd.Series(dtype="int64")
-        listings = open_items(self["work_queue"])[["user_id", "record_id"]].dropna().drop_duplicates()
-        waiting = listings.merge(records, on=["user_id", "record_id"])
+        listings = self.open_work[["user_id", "record_id"]].dropna().drop_duplicates()
+        columns = ["user_id", "record_id", "changed_at"]
+        waiting = listings.merge(records.loc[records["record_id"].isin(listings["record_id"]), columns])
         return self._days_since(waiting["changed_at"])
 
     @cached_property
@@ -321,7 +344,7 @@ class ReportData:
     def distinct_pages(self) -> tuple[int, int]:
         """How many different web pages there are, and on how many hosts."""
         urls = self["links"]["url"].dropna().drop_duplicates()
-        return len(urls), len({*hosts(urls.astype("str"))} - {""})
+        return len(urls), len({*hosts(urls).unique()} - {""})
 
     def _days_since(self, instants: "pd.Series[Any]") -> "pd.Series[int]":
         """Calendar days from instants to the newest data."""
@@ -336,12 +359,13 @@ class ReportData:
     @cached_property
     def unchecked_sites(self) -> frozenset[str]:
         """The sites whose manual work requires values of which it is not known whether they are on file."""
-        waiting = open_items(self["work_queue"]).dropna(subset="site")
+        waiting = self.open_work.dropna(subset="site")
         if self.has_form_values or "user_fields_required_for_removal" not in waiting:
             return frozenset()
-        required = waiting["user_fields_required_for_removal"].tolist()
-        needs = [not is_missing(fields) and not {*fields} <= _NAMES for fields in required]
-        return frozenset(waiting.loc[needs, "site"].astype("str"))
+        required = waiting.loc[waiting["user_fields_required_for_removal"].notna()]
+        fields = required["user_fields_required_for_removal"].explode()
+        is_needed = fields.notna() & ~fields.isin(_NAMES)
+        return frozenset(texts(required["site"]).reindex(fields.index[is_needed].unique()))
 
     @property
     def is_whole_week(self) -> bool:
@@ -443,8 +467,10 @@ class ReportData:
 class ReportSource:
     """Loads the tables of one report.
 
-    A table is a question, a table of an exposure (``on_file``, ``failures``), or one of ``records``, ``links``, ``alerts``
-    and ``steps`` (only what is listed), ``evidence``, ``counts`` and ``diff_by_site`` (of a `Diff`), ``week`` and ``week_by_site`` (``why``
+    A table is a question, a table of an exposure (``on_file``, ``failures``), or one of ``records`` (of everyone in a
+    history perhaps without most of what they show), ``listings`` (records with all that they show), ``details`` (these, of
+    the person with the highest score and of everyone with a relisting), ``links``, ``alerts``
+    and ``steps`` (only what is listed, and what may need manual work), ``evidence``, ``counts`` and ``diff_by_site`` (of a `Diff`), ``week`` and ``week_by_site`` (``why``
     and ``by_site`` since `ReportData.week_start`), ``week_before`` (``by_site`` of the same number of days before it),
     ``week_score`` (`History.score_changes` since then), ``removal_of_all`` (`History.time_to_removal` without groups), ``stalled``
     (`History.stalled_sites`), ``site_outcomes`` and ``removal_requests`` (of a history), ``plan`` (`analysis.plan`), ``labels`` (of the records), ``timed_steps`` and ``step_minutes`` (of a history), ``failed_removals`` and ``next_forecast`` (`AHEAD_DAYS` ahead).
@@ -502,8 +528,11 @@ class ReportSource:
         self._has_rows = has_rows
         self._evidence = evidence
         self._tables: dict[str, pd.DataFrame | None] = {}
+        self._columns: Mapping[str, tuple[str, ...]] = {}
         self._loaders: dict[str, Callable[[], pd.DataFrame | None]] = {
             "records": lambda: self._of_user(self._everyone("records")),
+            "listings": lambda: self._required("records"),
+            "details": self._details,
             "evidence": lambda: self._evidence,
             "links": lambda: _listed(self._of_user(self._everyone("links"))),
             "alerts": self._alerts,
@@ -557,7 +586,16 @@ class ReportSource:
         Raises:
             NotFound: The history is empty, or has never contained the user.
         """
-        history = self.history
+        history, names = self.history, [*names]
+        if (
+            self.user is None
+            and self.exposure is None
+            and self._pseudonyms is None
+            and not _IN_DETAIL & {*names}
+        ):
+            # Labels are found by what identifies a record.
+            by_reference = ("reference_id",) if history and history.records_by == "reference" else ()
+            self._columns = _COLUMNS | {"records": (*_COLUMNS["records"], *by_reference)}
         if self.user is not None:  # raises NotFound for an unknown id
             self.table("status_over_time") if history else self._exposure.users(self.user)
         tables = {name: self.table(name) for name in names}
@@ -714,7 +752,8 @@ class ReportSource:
     def _steps(self) -> pd.DataFrame:
         if self.history is None:
             return self._exposure.steps(self.user)
-        steps = frames.steps_from_alerts(self._required("alerts"), beside=("first_seen_at",))
+        alerts = actionable(self._required("alerts"))
+        steps = frames.steps_from_alerts(alerts, beside=("first_seen_at",))
         return self.history.with_ticks(steps)
 
     def _labels(self) -> pd.DataFrame:
@@ -762,8 +801,16 @@ class ReportSource:
         """Return a table about everyone, loaded once; a share-safe report counts the people per site."""
         key = f"{name} of everyone"
         if key not in self._tables:
-            self._tables[key] = getattr(self.history or self.exposure, name)()
+            options = {"columns": self._columns[name]} if name in self._columns else {}
+            self._tables[key] = getattr(self.history or self.exposure, name)(**options)
         return self._required(key)
+
+    def _details(self) -> pd.DataFrame:
+        """All that the records of the person with the highest score, and of everyone with a relisting, show."""
+        if self.history is None or not self._columns:
+            return self._required("records")
+        first, relisted = self._required("score")["user_id"].head(1), self._required("relistings")["user_id"]
+        return self.history.records(user={*first.tolist(), *relisted.tolist()})
 
     def _required(self, name: str) -> pd.DataFrame:
         table = self.table(name)
@@ -847,12 +894,14 @@ def _with_first_observation(queue: pd.DataFrame, records: pd.DataFrame, links: p
     for table, key, of_queue in ((records, "record_id", "record_id"), (links, "url", "link_url")):
         if "first_seen_at" not in table or of_queue not in queue:
             continue
-        listed = table[["user_id", key, "first_seen_at"]].dropna().drop_duplicates(["user_id", key])
+        wanted = queue[of_queue].dropna().astype(table[key].dtype)
+        listed = table.loc[table[key].isin(wanted), ["user_id", key, "first_seen_at"]]
+        listed = listed.dropna().drop_duplicates(["user_id", key])
         rows = queue[["user_id", of_queue]].rename(columns={of_queue: key})
         is_item = rows[key].notna().to_numpy("bool")
         times = rows[is_item].astype({key: listed[key].dtype}).merge(listed, on=["user_id", key], how="left")
-        first = first.copy()
-        first.loc[is_item] = times["first_seen_at"].fillna(first[is_item].reset_index(drop=True)).to_numpy()
+        of_items = times["first_seen_at"].set_axis(first.index[is_item])
+        first = of_items.reindex(first.index).fillna(first)
     return queue.assign(first_seen_at=first)
 
 

@@ -104,7 +104,7 @@ def analyst_code(data: ReportData) -> dict[str, tuple[str, ...]]:
     )
     history = json.dumps(data.history_name, ensure_ascii=False)
     source, begin = ("history", f"ek.History({history})") if has_history else ("exposure", "ek.connect()")
-    site = json.dumps(next(iter(data["records"]["site"].astype("str")), "a site"), ensure_ascii=False)
+    site = json.dumps(next(iter(data["records"]["site"].head(1)), "a site"), ensure_ascii=False)
     values = {"{begin}": f"{source} = {begin}", "{source}": source, "{site}": site}
 
     def filled(code: str) -> str:

@@ -1,9 +1,7 @@
 """Manual work of a report: items grouped by their steps."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
-from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -11,12 +9,11 @@ import pandas as pd
 from exposurekit.analysis.manual_tasks import Task, tasks
 from exposurekit.analysis.step_requirements import NEEDS_DOCUMENT
 from exposurekit.analysis.work_queue import DONE, UNABLE
+from exposurekit.frames.arrow import list_keys
 from exposurekit.history.annotations import item_key, rows_of
 from exposurekit.reports.model import Removal
 
 _KEY_COLUMNS = ("user_id", "record_id", "site", "url", "opt_out_procedure")  # of which a key is made
-_Steps: TypeAlias = tuple[str | None, str | None, tuple[str, ...], str | None]
-_Item: TypeAlias = tuple[int, float, float, Task | None]  # user, minutes, chance of success, and what to do
 
 
 def removals(
@@ -36,14 +33,24 @@ def removals(
     if records_by is not None:
         keys = (item_key(row, records_by) for row in rows_of(first[[*_KEY_COLUMNS]]))
         described = [replace(task, item_key=key) for task, key in zip(described, keys, strict=True)]
-    groups: dict[_Steps, list[_Item]] = {}
-    columns = ("user_id", "minutes", "success_rate", "site", "guide", "opt_out_procedure", "reason")
-    rows = waiting if "reason" in waiting else waiting.assign(reason=None)
-    for position, (user_id, minutes, rate, site, guide, steps, reason) in enumerate(_cells(rows, *columns)):
-        task = described[position] if position < len(described) else None
-        key = _text(site), _text(guide), tuple(map(str, steps)), _text(reason)
-        groups.setdefault(key, []).append((user_id, minutes, rate, task))
-    return tuple(_removal(steps, items) for steps, items in groups.items())
+    names = ["site", "guide", "reason"]
+    words = waiting.reindex(columns=names).astype("str")
+    words = words.where(words.apply(lambda column: column.str.strip()) != "")
+    procedures = waiting["opt_out_procedure"]
+    by = words.assign(steps=list_keys(procedures)).groupby([*names, "steps"], sort=False, dropna=False)
+    group = by.ngroup().to_numpy("int64")
+    order = np.argsort(group, kind="stable")
+    parts = np.split(order, np.flatnonzero(np.diff(group[order])) + 1)
+    return tuple(
+        _removal(
+            waiting.iloc[rows],
+            [_text(cell) for cell in words.iloc[rows[0]]],
+            tuple(map(str, procedures.iloc[rows[0]])),
+            tuple(described[row] for row in rows if row < len(described)),
+        )
+        for rows in parts
+        if len(rows)
+    )
 
 
 def open_items(queue: pd.DataFrame) -> pd.DataFrame:
@@ -84,20 +91,13 @@ def whole_minutes(queue: pd.DataFrame) -> "pd.Series[float]":
     return pd.Series(np.diff(until, prepend=0.0), queue.index)
 
 
-def _removal(steps: _Steps, items: list[_Item]) -> Removal:
-    people = len({user_id for user_id, *_ in items})
-    minutes = sum(minutes for _, minutes, *_ in items)
-    expected = sum(rate for *_, rate, _ in items)
-    site, guide, texts, reason = steps
-    described = tuple(task for *_, task in items if task)
-    return Removal(
-        site, guide, texts, described, len(items), people, minutes, reason, expected if site else None
-    )
-
-
-def _cells(table: pd.DataFrame, *columns: str) -> Iterator[tuple[Any, ...]]:
-    """Iterate over rows of some columns; each column is converted once."""
-    return zip(*(table[name].tolist() for name in columns), strict=True)
+def _removal(
+    rows: pd.DataFrame, words: list[str | None], steps: tuple[str, ...], described: tuple[Task, ...]
+) -> Removal:
+    site, guide, reason = words
+    users, minutes, rates = (rows[name].tolist() for name in ("user_id", "minutes", "success_rate"))
+    expected = sum(rates) if site else None
+    return Removal(site, guide, steps, described, len(users), len({*users}), sum(minutes), reason, expected)
 
 
 def _text(cell: object) -> str | None:

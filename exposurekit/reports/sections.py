@@ -18,10 +18,9 @@ from exposurekit.analysis.data_quality import OUTCOMES
 from exposurekit.analysis.definitions import definition
 from exposurekit.analysis.diff import AGAIN, CHANGED, ENDED, FAILED, NEW, OPENED, STILL_OPEN, WHAT
 from exposurekit.analysis.forecast import MIN_RATIO
-from exposurekit.analysis.manual_tasks import tasks, with_listings
+from exposurekit.analysis.manual_tasks import with_listings
 from exposurekit.analysis.site_outcomes import in_vain, is_refusing
 from exposurekit.analysis.statuses import OPEN, UNKNOWN, VANISHED
-from exposurekit.analysis.step_requirements import NAME_DIFFERS
 from exposurekit.analysis.survival import is_unrequested
 from exposurekit.analysis.work_queue import DONE, TO_DO, UNABLE
 from exposurekit.charts.survival import listed_times
@@ -40,10 +39,9 @@ from exposurekit.evidence import with_evidence
 from exposurekit.questions import QUESTIONS
 from exposurekit.reports import statements
 from exposurekit.reports.data import AHEAD_DAYS, LISTED_NAMES, WEEK_DAYS, ReportData
-from exposurekit.reports.manual_steps import open_items, whole_minutes
+from exposurekit.reports.manual_steps import whole_minutes
 from exposurekit.reports.model import (
     ROWS_MAX,
-    TASKS_MAX,
     Section,
 )
 from exposurekit.reports.share_safe import FEW
@@ -232,7 +230,7 @@ def _minutes_spent(data: ReportData) -> str:
     if not listings:
         return ""
     waiting, *_ = data.manual_work
-    left = open_items(data["work_queue"])["minutes"].sum()
+    left = data.open_work["minutes"].sum()
     each = f", {left / waiting:,.1f} min each" if waiting else ""
     return (
         f"Timed so far: {format_duration(spent)} on {pluralize(listings, 'listing or page', 'listings and pages')}, "
@@ -321,7 +319,9 @@ def _removed_again(data: ReportData, by_site: pd.DataFrame) -> str:
     records, start = data.tables.get("records"), data.week_start
     if records is None or "episode" not in records or start is None:
         return ""
-    is_recent = (records["status"] == REMOVED) & (records["changed_at"].dt.date > start)
+    is_recent = (records["status"] == REMOVED) & (
+        records["changed_at"] >= pd.Timestamp(start + timedelta(days=1), tz="UTC")
+    )
     again, removed = int((is_recent & (records["episode"] > 1)).sum()), int(by_site[REMOVED].sum())
     if not again or int(is_recent.sum()) != removed:  # some were listed again within the week
         return ""
@@ -493,7 +493,7 @@ def _shared_visits(data: ReportData) -> str:
     """Why a report on one person counts more time; empty if nobody shares a visit, or no time is shown."""
     if data.sharing is not None:
         return ""
-    queue = open_items(data["work_queue"])
+    queue = data.open_work
     people = queue.groupby(["kind", "group"])["user_id"].nunique()
     return _SHARED_VISITS if (people > 1).any() else ""
 
@@ -516,11 +516,11 @@ def _most_exposed(data: ReportData) -> tuple[str, str]:
         label_text(kind)
         for kind, _ in Counter(kind for cell in cells for kind in cell).most_common(_KINDS_NAMED)
     ]
-    of_person = data["records"][data["records"]["user_id"] == first["user_id"]]
+    of_person = data["details"][data["details"]["user_id"] == first["user_id"]]
     on_listings = _listing_kinds(of_person[analysis.is_open(of_person["status"])])
     on_each = {"the open listings": ["a name", *on_listings] if on_listings else [], "the web pages": kinds}
     data_kinds = [f"{where} show {enumerate_words(what)}" for where, what in on_each.items() if what]
-    doubtful = _namesakes(data)[int(first["user_id"])]
+    doubtful = data.namesakes[int(first["user_id"])]
     on += f"; {doubtful:,} of them may be of a namesake" if doubtful else ""
     name = short(data.names.get(int(first["user_id"]), f"user {first['user_id']}"))
     has = f"{pluralize(int(first['listings']), 'open listing')}{on}"
@@ -530,7 +530,7 @@ def _most_exposed(data: ReportData) -> tuple[str, str]:
 
 def _without_namesakes(data: ReportData) -> str:
     """Who would be first in the score without the listings that may be of a namesake; empty if nobody else."""
-    table, doubtful = data["score"], _namesakes(data)
+    table, doubtful = data["score"], data.namesakes
     # None of them has a pending removal.
     less = table["user_id"].map(doubtful).fillna(0) * analysis.WEIGHTS[DISCOVERED]
     score = table["score"] - less
@@ -553,24 +553,14 @@ def _without_doubt(data: ReportData) -> str:
     if data.sharing is not None or not is_first or not _without_namesakes(data):
         return ""
     first = table.iloc[0]
-    n = _namesakes(data)[int(first["user_id"])]
+    n = data.namesakes[int(first["user_id"])]
     points = first["score"] - n * analysis.WEIGHTS[DISCOVERED]
     return f" ({points:,g} without {pluralize(n, 'doubtful listing')})"
 
 
-def _namesakes(data: ReportData) -> Counter[int]:
-    """How many listings of the manual work have another name than those on file, by user."""
-    queue = open_items(data["work_queue"]).dropna(subset="site").head(TASKS_MAX)
-    return Counter(
-        user
-        for user, task in zip(queue["user_id"].tolist(), tasks(queue), strict=True)
-        if any(caution.startswith(NAME_DIFFERS) for caution in task.cautions)
-    )
-
-
 def _other_namesakes(data: ReportData) -> str:
     """Whose listings have another name than those on file, as a sentence; empty if there are none."""
-    doubtful = Counter() if data.sharing is not None else _namesakes(data)
+    doubtful = Counter() if data.sharing is not None else data.namesakes
     if not doubtful:
         return ""
     listings = f"{pluralize(doubtful.total(), 'listing has', 'listings have')} another name than on file"
@@ -709,7 +699,7 @@ def _relistings(data: ReportData) -> Section | None:
     is_last = ~table.duplicated(["user_id", "key"], keep="last")
     rows = table.assign(status=table["status"].astype("str").where(is_last, _BACK_LATER))
     if data.sharing is None:
-        rows = with_listings(rows, data["records"], columns=[_REFERENCE])
+        rows = with_listings(rows, data["details"], columns=[_REFERENCE])
         rows = rows.sort_values(["listed_again_at", "user_id", "site", _REFERENCE, "key"], ignore_index=True)
     site, *times = (one for one in QUESTIONS["relistings"].columns if one != "user_id")
     section = _section(data, "relistings", rows, columns=("user_id", site, _REFERENCE, *times))
@@ -1001,7 +991,7 @@ def _diff(data: ReportData) -> Section | None:
 
 def _records(data: ReportData) -> Section | None:
     """The listings by status, open ones first."""
-    table = data["records"]
+    table = data["listings"]
     is_open = pd.Series(analysis.is_open(table["status"]), table.index)
     order = pd.DataFrame({"is_closed": ~is_open, "status": table["status"].astype("str")})
     by_status = order.sort_values(["is_closed", "status"], kind="stable").index
@@ -1359,7 +1349,7 @@ _SPECIAL: dict[
     "counts": (_counts,),
     "diff": (_diff,),
     "links": (_links,),
-    "records": (_records, "evidence"),
+    "records": (_records, "listings", "evidence"),
     "diff_by_site": (_diff_by_site,),
     "status_over_time": (_over_time,),
     "time_to_removal": (_time_to_removal, "records", "relistings", "site_outcomes", "removal_of_all"),
@@ -1368,11 +1358,11 @@ _SPECIAL: dict[
     "precision": (_precision,),
     "site_health": (_site_health,),
     "week": (_week, "week_by_site", "week_before", "status_over_time", "records"),
-    "score": (_score, "records", "links", "work_queue"),
+    "score": (_score, "records", "details", "links", "work_queue"),
     "forecast": (_forecast, "records", "work_queue", "site_outcomes"),
     "missed": (_missed,),
     "failed_removals": (_failed_removals, "stalled", "relistings"),
-    "relistings": (_relistings, "records"),
+    "relistings": (_relistings, "details"),
     "score_changes": (_score_changes,),
     "blockers": (_blockers, "best_next_fields"),
     "best_next_fields": (_best_next_fields, "blockers"),
