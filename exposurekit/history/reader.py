@@ -25,7 +25,7 @@ from exposurekit.history.storage.schema import BUCKETS, CONTENT_OF, TABLES, buck
 from exposurekit.text.times import DAY, EPOCH, When, end_of_day, format_time, parse_start, parse_time
 
 MAX_TRIES = 5
-MAX_JOIN_ROWS = 500_000  # joined at a time
+MAX_JOIN_ROWS = 250_000  # joined at a time
 MIN_TIME, MAX_TIME = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
 MIN_DAY, MAX_DAY = -(2**31), 2**31 - 1
 
@@ -45,6 +45,8 @@ _OBSERVATION_COLUMNS = ("first_seen_at", "changed_at", "not_before", "episode", 
 # Arrow's default pool retains what it frees, and takes huge pages, which have to be cleared; the system's retains the gaps
 # between columns.
 _POOL = pa.jemalloc_memory_pool() if "jemalloc" in pa.supported_memory_backends() else pa.system_memory_pool()
+if _POOL.backend_name == "jemalloc":
+    pa.jemalloc_set_decay_ms(0)  # else it keeps a freed column for a second, while the next ones are sorted
 _P = ParamSpec("_P")
 _Answer = TypeVar("_Answer")
 
