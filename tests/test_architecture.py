@@ -130,7 +130,7 @@ ENTRY_POINTS = {
     "rapidfuzz": {"service.matching.name_matching"},
     "nicknames": {"service.matching.name_matching"},
     "nameparser": {"service.matching.name_matching"},
-    "phonenumbers": {"service.matching.contact_normalization"},
+    "phonenumbers": {"service.matching.phone_numbers"},
     "alembic": {"service.storage.migrations"},
     "cachetools": {"service.scanning.politeness"},
     "prometheus_client": {"service.api.metrics"},

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from exposurekit.text.sanitize import unescaped
-from exposurekit.text.us_addresses import LATIN_TO_ASCII, SHORT, STATES
+from exposurekit.text.us_addresses import SHORT, STATES
+from exposurekit.text.words import LATIN_TO_ASCII
 
 _WORD = re.compile(r"[^\W_]+")
 _TAG = re.compile(r"<[^<>]*>")
 _ESCAPE = re.compile(
     r"(?:\\|%)u([0-9a-fA-F]{4})|\\x([0-9a-fA-F]{2})|\\u\{([0-9a-fA-F]{1,6})\}|\\([/\"'\\bfnrt])"
 )
+_NESTED = re.compile(r"%(?:25)+(?=[0-9A-Fa-f]{2})")  # a URL within a URL is encoded twice, or more often
 _CONTROLS = {"n": "\n", "t": "\t", "r": "\r", "b": " ", "f": " "}
 _BASE64 = re.compile(r"[A-Za-z0-9+/]{12,}={0,2}|[A-Za-z0-9_-]{12,}={0,2}")
 _NON_ASCII = re.compile(r"[^\x00-\x7f]+")
@@ -35,14 +37,13 @@ class Word:
 
 
 def readings(text: str) -> Iterator[str]:
-    """Yield the decodings of a text: plain, also of URLs within URLs, with tags replaced by spaces or removed, and of base64 inside it."""
-    plain = again = decoded(text)
-    yield plain
-    while "%" in again and (further := unquote(again)) != again:  # a URL within a URL is encoded twice
-        again = further
-        yield again
-    if "<" in plain:
-        yield from (_TAG.sub(" ", plain), _TAG.sub("", plain))
+    """Yield the decodings of a text: plain, of URLs within URLs, with tags replaced or removed, and of base64 inside it."""
+    plain = decoded(text)
+    nested = unquote(_NESTED.sub("%", plain)) if "%" in plain else plain
+    for reading in dict.fromkeys((plain, nested)):
+        yield reading
+        if "<" in reading:
+            yield from (_TAG.sub(" ", reading), _TAG.sub("", reading))
     yield from _base64_texts(text)
 
 

@@ -11,6 +11,7 @@ from functools import cached_property
 
 from exposurekit.privacy.normalize import Word, ascii_digits, canonical, decoded, readings, spans, words
 from exposurekit.privacy.vocabulary import is_common
+from exposurekit.text.us_addresses import street
 from exposurekit.text.words import TITLES
 
 MIN_CHARACTERS = 6  # shorter values occur in any text
@@ -119,11 +120,10 @@ class PersonalDataSearch:
 
         A street is also found without its apartment.
         """
-        whole = decoded(_text(address)).replace("#", " unit ")
-        self._add_canonical(kind, whole, MIN_CHARACTERS)
-        tokens = canonical(words(whole))
-        if kind == "street" and "unit" in tokens[2:]:  # after a house number and a name
-            self._add_canonical(kind, " ".join(tokens[: tokens.index("unit", 2)]), MIN_CHARACTERS)
+        whole = decoded(_text(address))
+        bare = street(whole) if kind == "street" else None
+        for line in {whole, bare or whole}:
+            self._add_canonical(kind, line, MIN_CHARACTERS)
 
     def add_name(self, first: object, last: object) -> None:
         """Search for a name: in either order, with or without a middle word, joined, with an initial or a title."""

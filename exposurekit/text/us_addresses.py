@@ -1,11 +1,8 @@
-"""US addresses: spellings of letters, streets and states, and the state of a location."""
+"""US addresses: spellings of streets and states, and the street, town and state of a location."""
 
 import re
 
-# Letters that Unicode does not decompose, in lower case.
-LATIN_TO_ASCII = {
-    "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "\u0131": "i", "ħ": "h",
-}  # fmt: skip
+from exposurekit.text.words import words
 
 # Words of an address by their abbreviation (USPS Publication 28, Appendix C).
 ADDRESS_WORDS = {
@@ -34,9 +31,17 @@ STATES = {
 _CODES = {name.upper(): code for code, name in STATES.items()} | {code: code for code in STATES}
 _COUNTRIES = (" USA", " US", " UNITED STATES OF AMERICA", " UNITED STATES")
 _ZIP = re.compile(r" [0-9]{5}(-[0-9]{4})?$")
-_WORD = re.compile(r"[^\W_]+")
-_STREET = re.compile(r"\d[\w/-]*\s+.*[^\W\d_]{2}")  # a house number and a name
-_UNIT = re.compile(r"unit\b|[\W\d]*$")
+_DOT_IN_ABBREVIATION = re.compile(r"(?<=\b[^\W\d_])\.(?:(?=[^\W\d_]\b)| (?=[^\W\d_]\.))")
+_POST_OFFICE_BOX = re.compile(r"\b(?:p\.? ?o\.?|post office) ?box\b", re.IGNORECASE)
+# Units that are also words of streets and towns (Publication 28, C2): Space Center Boulevard, FL.
+_UNITS = frozenset(
+    ["bldg", "building", "fl", "floor", "lot", "ph", "penthouse", "space", "spc", "trailer", "trlr"]
+)
+_LAST_UNITS = frozenset({"rear", "ph", "penthouse"})  # without a number
+_ORDINAL = re.compile(r"\d+(?:st|nd|rd|th)")
+_UNIT_AND_NUMBER = re.compile(
+    r"\b(apt|bldg|fl|lot|ph|room|rm|spc|ste|suite|trlr|unit)(?=\d+[a-z]?\b)", re.IGNORECASE
+)
 _STATE_END = re.compile(rf"(?:(?:^|(?<=\s))(?:{'|'.join(STATES)}))?[\s\d-]*$")
 
 
@@ -71,28 +76,76 @@ def state_of(location: str) -> str | None:
     return code if start.strip() and code in STATES else None
 
 
-def address_words(text: str) -> str:
-    """Return the words of a text in lower case, with those of addresses abbreviated and no punctuation.
+def location_words(text: str) -> list[str]:
+    """Split a part of a location into words.
 
-    >>> address_words("12 Kite Lane, Apartment 4")
-    '12 kite ln unit 4'
+    >>> location_words("12-A Acorn St. N.W., D. C., #4")
+    ['12', 'a', 'acorn', 'st', 'nw', 'dc', 'unit', '4']
     """
-    return " ".join(SHORT.get(word, word) for word in _WORD.findall(text.casefold()))
+    text = _POST_OFFICE_BOX.sub("po box", text.replace("#", " unit "))
+    return words(_UNIT_AND_NUMBER.sub(r"\1 ", _DOT_IN_ABBREVIATION.sub("", text)))
+
+
+def address_words(text: str) -> list[str]:
+    """Split an address into words, each abbreviated if it has an abbreviation.
+
+    >>> address_words("12 North Acorn Street, #4")
+    ['12', 'n', 'acorn', 'st', 'unit', '4']
+    """
+    return [SHORT.get(word, word) for word in location_words(text)]
+
+
+def street(line: str) -> str | None:
+    """Normalize a street line, without the apartment; None without a house or box number.
+
+    >>> street("12 Acorn Street, 2nd Floor"), street("Apt. 4, 12 Acorn Street"), street("Acorn Cottage")
+    ('12 acorn st', '12 acorn st', None)
+    """
+    parts = address_words(line)
+    if parts[:1] == ["unit"]:
+        if not _is_number(parts[1:2]):
+            return None
+        parts = parts[2:]
+    parts = _without_unit(parts)
+    numbered = any(any(char.isdigit() for char in word) for word in parts)
+    named = any(word.isalpha() and len(word) > 1 for word in parts)
+    return " ".join(parts) if numbered and named else None
+
+
+def _without_unit(parts: list[str]) -> list[str]:
+    if "unit" in parts[1:]:
+        parts = parts[: parts.index("unit", 1)]
+    units = (number for number in range(2, len(parts)) if is_unit(parts[number:]))
+    return parts[: next(units, None)]
+
+
+def is_unit(parts: list[str]) -> bool:
+    """Return whether a part of an address, as `address_words`, is a unit: an apartment, a building or a floor."""
+    first, following = parts[0], parts[1:]
+    return (
+        first == "unit"
+        or (first in _UNITS and _is_number(following[:1]))
+        or (_ORDINAL.fullmatch(first) is not None and following[:1] in (["fl"], ["floor"]))
+        or (first in _LAST_UNITS and not following)
+    )
+
+
+def _is_number(part: list[str]) -> bool:
+    return any(len(word) == 1 or any(char.isdigit() for char in word) for word in part)
 
 
 def street_and_town(location: str) -> tuple[str, str] | None:
-    """Return a street with its house number and the town, as `address_words`; None: the location does not name both.
+    """Return a street as `street` does and the town in `address_words`; None: the location does not name both.
 
-    >>> street_and_town("12 Kite Lane, Apt. 4, Mothgate, CT 06099"), street_and_town("Mothgate, CT")
+    >>> street_and_town("12 Kite Lane, Floor 2, Mothgate, CT 06099"), street_and_town("Mothgate, CT")
     (('12 kite ln', 'mothgate'), None)
     """
-    street, *others = (part.strip() for part in re.split(r"[,;\n]", location))
-    parts = [part for part in others if not _UNIT.match(address_words(part))]
+    first, *others = (part.strip() for part in re.split(r"[,;\n]", location))
+    parts = [part for part in others if (named := address_words(part)) and not is_unit(named)]
     if parts and f" {parts[-1].upper()}" in _COUNTRIES:
         parts.pop()
     if parts and parts[-1].upper() in _CODES:  # once: New York and Washington are towns, too
         parts.pop()
-    town = _STATE_END.sub("", parts[0]) if parts else ""
-    if not town or not _STREET.match(street):
-        return None
-    return address_words(street), address_words(town)
+    town = " ".join(address_words(_STATE_END.sub("", parts[0]))) if parts else ""
+    line = street(first)
+    return (line, town) if town and line else None

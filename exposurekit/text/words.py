@@ -4,8 +4,10 @@ import re
 import unicodedata
 from collections.abc import Mapping
 
-from exposurekit.text.us_addresses import LATIN_TO_ASCII
-
+# Letters that Unicode does not decompose, in lower case.
+LATIN_TO_ASCII = {
+    "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "\u0131": "i", "ħ": "h",
+}  # fmt: skip
 TITLES = frozenset(("dr", "miss", "mr", "mrs", "ms", "mx", "prof"))  # before a name
 # Behind a name. Not "senior", which is a last name, too, nor "v", which is an initial.
 GENERATIONS: Mapping[str, int] = {

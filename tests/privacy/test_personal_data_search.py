@@ -151,6 +151,11 @@ def test_search_returns_matching_texts_without_values_in_its_repr():
     assert "fennimoor" not in repr(search).lower()
 
 
+def test_a_url_that_is_encoded_a_thousand_times_is_searched():
+    text = f"https://x.example/{'%' + '25' * 100_000}20Odalys%{'25' * 1_000}20Fennimoor"
+    assert names_in(text, "Odalys", "Fennimoor") == 1
+
+
 @given(st.text())
 def test_any_text_can_be_searched(text):
     search = PersonalDataSearch([text])

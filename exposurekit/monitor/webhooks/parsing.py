@@ -24,7 +24,7 @@ VALUE_MIN = 6
 ID_DIGITS_MIN = 7
 _AFTER_ID = (
     r"""(?:(?:\busers?|(?<![^\W_])ids?)["'\\]{0,2}(?:\s[^<>]{0,80}>|[\s:=#>"'\\\[(/])[\s:=#>"'\\\[(/]{0,8}"""
-    r"""|id["'\\]{0,2}\s{0,9}[:=]\s{0,9}["'\\]{0,2})"""
+    r"""|\buserids?["'\\]{0,2}\s{0,9}[:=]\s{0,9}["'\\]{0,2})"""
 )
 
 _ESCAPED = re.compile(r'\\(?:u([0-9a-fA-F]{4})|(["\\/bfnrt]))')
@@ -92,7 +92,7 @@ def mentions(
 
 
 def _has_address(text: str, addresses: Collection[tuple[str, str]]) -> bool:
-    words = f" {address_words(text)} " if addresses else ""
+    words = f" {' '.join(address_words(text))} " if addresses else ""
     return any(f" {street} " in words and f" {town} " in words for street, town in addresses)
 
 

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from exposurekit.service.accounts.subject import Place
-from exposurekit.service.matching.contact_normalization import address_words, is_unit, location_words, street
-from exposurekit.text.us_addresses import STATES, state_of
+from exposurekit.text.us_addresses import STATES, address_words, is_unit, location_words, state_of, street
 
 ZIP_DIGITS = 5
 _STATES = {name.casefold(): code.casefold() for code, name in STATES.items()}

@@ -13,7 +13,6 @@ from datetime import date
 from typing import Literal
 
 from exposurekit.service.accounts.subject import Subject
-from exposurekit.service.matching.contact_normalization import phone
 from exposurekit.service.matching.location_matching import (
     Location,
     has_state,
@@ -24,6 +23,7 @@ from exposurekit.service.matching.location_matching import (
     same_zip,
 )
 from exposurekit.service.matching.name_matching import Fit, best_fit, names_fit
+from exposurekit.service.matching.phone_numbers import phone
 from exposurekit.service.models import Listing
 
 Verdict = Literal["match", "possible", "other"]

@@ -11,7 +11,8 @@ import unicodedata
 from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser
 
 from exposurekit.service.accounts.subject import Name, Subject
-from exposurekit.service.matching.contact_normalization import Phone, address_words, phone, street
+from exposurekit.service.matching.phone_numbers import Phone, phone
+from exposurekit.text.us_addresses import address_words, street
 from exposurekit.text.words import words
 
 MARKUP_MAX, TEXT_MAX, TITLE_MAX = 2_000_000, 500_000, 300  # characters

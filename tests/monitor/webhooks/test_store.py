@@ -266,7 +266,7 @@ def test_street_and_town_together_identify_a_person(inbox, text, is_about):
 
 NUMBERS = {
     "an age": b'{"events": ["new_alerts"], "new_alerts": [{"text": "Seekfolk lists Ann Lee, age 12"}]}',
-    "a count": b'{"count": 12, "paid',
+    "a count": b'{"count": 12, "paid": 12, "valid": 12, "x',
     "a status": b"<status>12</status>",
     "a price": b"they paid 12 dollars",
 }

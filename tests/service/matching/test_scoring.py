@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from exposurekit.sandbox.world.people import invent
 from exposurekit.service.accounts.subject import Name, Place, Subject
-from exposurekit.service.matching.contact_normalization import phone, street
 from exposurekit.service.matching.name_matching import names_fit
+from exposurekit.service.matching.phone_numbers import phone
 from exposurekit.service.matching.scoring import match, name_fits
 from exposurekit.service.models import Listing
+from exposurekit.text.us_addresses import street
 
 TODAY = date(2026, 1, 1)
 BART = Subject(
