@@ -5,7 +5,7 @@ They are stored, so they must not change. Among a person's 10,000 items two coll
 
 from hashlib import blake2b
 
-from exposurekit.text.urls import normalize_url
+from exposurekit.text.urls import url_in_key
 
 _SEPARATOR = "\x1f"
 
@@ -28,7 +28,7 @@ def record_key(record_id: int, site: str | None, reference_id: str | None, *, by
 
 def link_key(url: str | None, title: str | None) -> int:
     """Return a link's key: of its normalized URL; if it has none, of its title."""
-    return hash64("link", "url", normalize_url(url)) if url else hash64("link", "title", title)
+    return hash64("link", "url", url_in_key(url)) if url else hash64("link", "title", title)
 
 
 def alert_key(
@@ -41,7 +41,7 @@ def alert_key(
     by: str = "id",
 ) -> int:
     """Return an alert's key: of its source and text. If ids change, site and address identify a record."""
-    link = normalize_url(link_url) if link_url else None
+    link = url_in_key(link_url) if link_url else None
     if by == "id":
         return hash64("alert", record_id, link, text)
-    return hash64("alert", site, normalize_url(href) if href else None, link, text)
+    return hash64("alert", site, url_in_key(href) if href else None, link, text)

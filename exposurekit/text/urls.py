@@ -1,6 +1,8 @@
 """URLs: their host, and one spelling of those that lead to the same page."""
 
-from urllib.parse import unquote_plus, urlsplit
+import re
+from collections.abc import Callable
+from urllib.parse import parse_qsl, unquote_plus, urlencode, urlsplit
 
 _PORTS = {"http": 80, "https": 443}
 # Parameters that say where a visitor came from, and never which page it is: those that browsers and caches strip.
@@ -14,10 +16,20 @@ _TRACKING = {
     "vero_conv", "vero_id", "vgo_ee", "__s",
     "s_kwcid", "wickedid", "dicbo", "tblci", "irclickid", "rb_clickid",  # advertising
 }  # fmt: skip
+_TRACKING_IN_KEYS = re.compile(r"utm_|gclid$|fbclid$|msclkid$", re.IGNORECASE)
 
 
 def normalize_url(url: str) -> str:
     """Normalize a URL: drop the case of scheme and host, default port, fragment, tracking parameters, last slash."""
+    return _normalized(url, _without_tracking)
+
+
+def url_in_key(url: str) -> str:
+    """Return a URL as stored keys contain it. This must not change, so fewer tracking parameters are dropped."""
+    return _normalized(url, _query_in_key)
+
+
+def _normalized(url: str, query: Callable[[str], str]) -> str:
     bare = url.strip()
     try:
         parts = urlsplit(bare)
@@ -28,7 +40,7 @@ def normalize_url(url: str) -> str:
         return bare
     scheme = parts.scheme.lower()
     at = "" if port is None or port == _PORTS.get(scheme) else f":{port}"
-    return f"{scheme}://{parts.hostname}{at}{parts.path.rstrip('/')}{_query(parts.query)}"
+    return f"{scheme}://{parts.hostname}{at}{parts.path.rstrip('/')}{query(parts.query)}"
 
 
 def page_key(url: str) -> str:
@@ -40,7 +52,15 @@ def page_key(url: str) -> str:
     return normalize_url(url).partition("://")[2].removeprefix("www.")
 
 
-def _query(query: str) -> str:
+def _query_in_key(query: str) -> str:
+    if not _TRACKING_IN_KEYS.search(query):
+        return f"?{query}" if query else ""
+    pairs = parse_qsl(query, keep_blank_values=True)
+    others = [pair for pair in pairs if not _TRACKING_IN_KEYS.match(pair[0])]
+    return f"?{urlencode(others)}" if others else ""
+
+
+def _without_tracking(query: str) -> str:
     others = "&".join(part for part in query.split("&") if not _is_tracking(part))
     return f"?{others}" if others else ""
 

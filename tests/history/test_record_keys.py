@@ -11,6 +11,10 @@ def test_a_hash_never_changes():
     """Another value would make every link and alert of every history a new one."""
     assert record_keys.hash64("a", None, 1) == -4203991922443028169
     assert record_keys.link_key("https://page.example/a", "A") == -5207843220222167596
+    tracked = "https://www.seekfolk.example/p/7/?fbclid=1&name=Ann%20Lee"
+    assert record_keys.link_key(tracked, "A") == -6895397701955651694
+    tracked = "https://seekfolk.example/p/7?utm_source=x&name=Ann%20Lee&mc_cid=2"
+    assert record_keys.link_key(tracked, "A") == -352329380711924261
     assert record_keys.record_key(1, "Seekfolk", "0042", by="reference") == -4746489902531090495
     assert record_keys.alert_key(12, "Seekfolk", None, None, "Gone") == -1166296935995457201
     assert record_keys.alert_key(12, "Seekfolk", None, None, "Gone", by="reference") == 3672750211422652358
