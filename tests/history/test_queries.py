@@ -793,6 +793,17 @@ def test_chosen_columns_and_users_are_those_of_everything(collection):
         assert {"url", "record_id", "name"} <= {*few}
         assert not {"html", "guide"} & {*few}
         pd.testing.assert_frame_equal(few, alerts[[*few]])
+        chosen = (
+            {"site": "PeepFinder", "columns": ["href"]},
+            {"user": 1, "status": "open", "columns": ["href"]},
+        )
+        for options in chosen:
+            few = reader.records(**options)
+            pd.testing.assert_frame_equal(few, reader.records(**options | {"columns": None})[[*few]])
+        few = reader.alerts(source_type="record", columns=["url"])
+        pd.testing.assert_frame_equal(
+            few, alerts.loc[alerts["source_type"] == "record", [*few]].reset_index(drop=True)
+        )
         for user in (2, [1, 2]):
             of_users = records[records["user_id"].isin([user] if user == 2 else user)].reset_index(drop=True)
             pd.testing.assert_frame_equal(reader.records(user=user), of_users, check_categorical=False)
