@@ -28,10 +28,16 @@ def format_value(value: object) -> str:
     if isinstance(value, pd.Timestamp):
         return f"{value:%Y-%m-%d %H:%M}"
     if isinstance(value, Real) and not isinstance(value, bool):
-        # From 1,000 on, three digits would be in scientific notation.
-        is_whole = isinstance(value, Integral) or abs(float(value)) >= 999.5  # noqa: PLR2004
-        return f"{value:,.0f}" if is_whole else f"{float(value):,.3g}"
+        return _number(value)
     return str(value)
+
+
+def _number(value: Real) -> str:
+    if isinstance(value, Integral):
+        return f"{int(value):,}"
+    number = float(value)
+    # From 1,000 on, three digits would be in scientific notation.
+    return f"{number:,.0f}" if abs(number) >= 999.5 else f"{number:,.3g}"  # noqa: PLR2004
 
 
 pluralize = plurals.pluralize
