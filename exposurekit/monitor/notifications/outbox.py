@@ -53,7 +53,7 @@ _OLD_FILE = "notices.db"
 CONFIDENTIAL_SUFFIX = "-confidential.html"  # of the file of a report with personal data
 BUSY_S = 10.0
 RETRY_DELAY_FIRST, RETRY_DELAY_MAX = timedelta(seconds=30), timedelta(minutes=15)
-# A digest and quiet hours delay a notification by two days at most; a longer delay means that the clock went back.
+# A digest delays a notification by a day or two; a longer delay means that the clock went back.
 DELAY_MAX = timedelta(days=3)
 
 

@@ -327,7 +327,7 @@ class Rules(_RulesModel):
         return next(candidate for candidate in due if candidate.astimezone(UTC) <= at)
 
     def due_at(self, rule: Rule, at: datetime) -> datetime:
-        """Return when a notification triggered at a time may be sent; in quiet hours, it waits for their end."""
+        """Return when a notification triggered at a time may be sent, apart from quiet hours."""
         return self._next(self.digest_at, at) if rule.digest else at
 
     def after_quiet(self, at: datetime) -> datetime:
