@@ -22,8 +22,6 @@ FIELD_ALIASES = {
     "address": "email",
     "addresses": "address1",
     "aliases": "alias",
-    "name": "last_name",
-    "full_name": "last_name",
     "emails": "email",
     "email_address": "email",
     "number": "phone_number",
@@ -36,10 +34,20 @@ FIELD_ALIASES = {
     "dob": "birth_date",
     "date_of_birth": "birth_date",
 }
+_FULL_NAMES = ("name", "full_name")
 _USER_FIELDS = ("first_name", "middle_name", "last_name", "birth_date")
 FIELDS = (*_USER_FIELDS, "identification", "email", "phone_number", "alias", *ADDRESS_FIELDS)
 _REQUIRED = "user_fields_required_for_removal"
 MissingSets = Counter[frozenset[str]]  # sets of missing fields, with the number of records that lack each set
+
+
+def fields_of(name: str) -> tuple[str, ...]:
+    """Return the fields, by the specification's names, for a name that a site uses.
+
+    >>> fields_of("dob"), fields_of("full_name")
+    (('birth_date',), ('first_name', 'last_name'))
+    """
+    return ("first_name", "last_name") if name in _FULL_NAMES else (FIELD_ALIASES.get(name, name),)
 
 
 def on_file(
@@ -227,6 +235,10 @@ def _missing_fields(question: str, records: pd.DataFrame, on_file: pd.DataFrame)
     fields = exploded(blocked[_REQUIRED].reset_index(drop=True)).rename("field")
     required = required.join(fields).dropna(subset="field")
     required["field"] = required["field"].astype("str").replace(FIELD_ALIASES)
+    is_full_name = required["field"].isin(_FULL_NAMES)
+    if is_full_name.any():
+        both = [required[is_full_name].assign(field=part) for part in ("first_name", "last_name")]
+        required = pd.concat([required[~is_full_name], *both])
     available = on_file[["user_id", "field"]].astype({"user_id": "int64", "field": "str"}).drop_duplicates()
     joined = required.drop_duplicates().merge(
         available, on=["user_id", "field"], how="left", indicator="source"

@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from exposurekit.analysis.blockers import FIELD_ALIASES
+from exposurekit.analysis.blockers import fields_of
 from exposurekit.analysis.step_requirements import age_warning, is_named, name_warning, page_warnings
 from exposurekit.contract.inputs import ADDRESS_FIELDS
 from exposurekit.errors import InvalidArgument, MissingColumns
 from exposurekit.frames import LISTS_DTYPE, TEXT_DTYPE
 from exposurekit.frames.arrow import lists_of, take
 from exposurekit.text.formatting import is_missing
-from exposurekit.text.us_addresses import SHORT, STATES, state_code, state_of
+from exposurekit.text.us_addresses import STATES, address_words, state_code, state_of
 from exposurekit.text.words import words
 
 LISTING = ("name", "age", "locations", "reference_id", "user_fields_required_for_removal")
@@ -39,7 +39,10 @@ _FORM_FIELDS = ("name", "first_name", "last_name", "email", "phone_number", "add
 _FORM_HEADINGS = ("To enter (required)", "Also on file, only if the form asks")
 _PAGE_HEADINGS = ("On file; check which one is on the page", "Also on file")
 _PAGE_KINDS = {"phone": "phone_number"}
-ADDRESS_DIFFERS = "differs: locations, no address on file is listed; enter what the listing shows, so that the site learns no other"
+ADDRESS_DIFFERS = (
+    "differs: no address on file is among the listed locations; enter what the listing shows, so that the site learns no "
+    "other address"
+)
 WHICH_NAME = (
     "You act for the person: where a step says “your name”, enter theirs, as it is on file. If a form makes you search "
     "for the listing, search for the name as listed; if it asks which listing you mean, give its reference and link."
@@ -440,7 +443,7 @@ def step_urls(step: str) -> Iterator[tuple[int, int, str]]:
 
 def _required_fields(required: Any) -> tuple[str, ...]:
     """The distinct fields that a site requires, by the specification's names."""
-    return tuple(dict.fromkeys(FIELD_ALIASES.get(name, name) for name in _texts(required)))
+    return tuple(dict.fromkeys(field for name in _texts(required) for field in fields_of(name)))
 
 
 def _with_address_lines(required: Sequence[str], on_file: Iterable[str]) -> tuple[str, ...]:
@@ -486,7 +489,7 @@ class _Profile:
         is_same = words(alias["first_name"]) == words(next(iter(self.fields.get("first_name", ())), ""))
         middle = self.fields.get("middle_name", []) if is_same else []
         full = " ".join([alias["first_name"], *middle, alias["last_name"]])
-        return {"name": [full]} | {part: [text] for part, text in alias.items()}
+        return {"name": [full], "middle_name": middle} | {part: [text] for part, text in alias.items()}
 
     def lines(
         self, required: tuple[str, ...], address_number: int, name_number: int, *, is_page: bool
@@ -502,6 +505,8 @@ class _Profile:
             fields["address"] = [full, *others]
         optional = tuple(name for name in _OPTIONAL_FIELDS if name in fields)
         for name in _in_form_order(required, optional, is_page):
+            if name == "middle_name" and fields.get(name) == []:  # another name has another one
+                continue
             for value in fields.get(name) or [NOT_ON_FILE]:
                 yield f"{name}: {value}"
 
@@ -511,9 +516,11 @@ def _agreement(address: Mapping[str, str], location: str) -> int:
     state, listed_state = state_code(address.get("state", "")), state_of(location)
     if listed_state and state in STATES and state != listed_state:
         return 0
-    parts = [_address_words(part) for part in re.split(r"[,;\n]", location)]
+    parts = [" ".join(address_words(part)) for part in re.split(r"[,;\n]", location)]
     line = " ".join(parts)
-    street, city, zip_code = (_address_words(address.get(name, "")) for name in ("address1", "city", "zip"))
+    street, city, zip_code = (
+        " ".join(address_words(address.get(name, ""))) for name in ("address1", "city", "zip")
+    )
     has_city = any(_is_city(part, city) for part in parts)
     has_others = (bool(text) and f" {text} " in f" {line} " for text in (street, zip_code))
     return has_city + sum(has_others)
@@ -525,10 +532,6 @@ def _is_city(part: str, city: str) -> bool:
     is_whole = not before.strip() or before.strip()[0].isdigit()  # New York is not York
     state = " ".join(word for word in after.split() if not word.isdigit())
     return bool(city and match) and is_whole and (not state or state_code(state) in STATES)
-
-
-def _address_words(text: str) -> str:
-    return " ".join(SHORT.get(word, word) for word in words(text.replace(".", "")))  # as `state_of` does
 
 
 @lru_cache(1_000)

@@ -43,7 +43,7 @@ AHEAD_DAYS = 30  # of the forecast
 NEARER_HISTORY_DAYS = (
     45  # from here on, a shorter forecast is offered: before, its interval is too narrow for mixed delays
 )
-_NAMES = {"first_name", "last_name"}  # everybody has these
+_NAMES = {"first_name", "last_name", "name", "full_name"}  # everybody has these
 # Kinds of data by how directly they lead to a person; others come after these, by name.
 _DIRECTNESS = ("address", "phone", "email")
 _KINDS_MAX = 3

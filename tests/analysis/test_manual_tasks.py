@@ -190,6 +190,8 @@ def test_a_listing_under_an_alias_gets_that_name(listed, name, last_name):
     row = with_people(with_listings(alerts, records), **on_file).iloc[0]
     assert row["person"] == "Odalys Bea Fennimoor"
     assert {f"name: {name}", f"last_name: {last_name}"} <= {*row["form_values"]}
+    middle_names = [text for text in row["form_values"] if text.startswith("middle_name")]
+    assert middle_names == (["middle_name: Bea"] if "Bea" in name else [])
 
 
 def test_alerts_without_a_known_listing_have_no_values():
