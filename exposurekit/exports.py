@@ -348,7 +348,7 @@ def _in_lines(column: "pd.Series[Any]") -> "pd.Series[Any]":
 
 
 def _column(column: "pd.Series[Any]") -> "pd.Series[Any]":
-    """A column as a spreadsheet can hold it: instants without a zone; lists, and days before its calendar, as text."""
+    """A column as a spreadsheet can hold it: instants without a zone; as text, lists, days before its calendar and large integers."""
     if isinstance(column.dtype, pd.DatetimeTZDtype):
         column = column.dt.tz_convert("UTC").dt.tz_localize(None)
     is_integer = pd.api.types.is_integer_dtype(column.dtype)

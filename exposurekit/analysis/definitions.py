@@ -47,7 +47,7 @@ DEFINITIONS: Mapping[str, str] = {
     "total": "open and removed listings; vanished and unknown ones are not counted",
     NEW: "first observed in this period, for a user who was already monitored or has registered since monitoring began",
     ENTERED_SCOPE: "already listed when monitoring of its user began or resumed; not a new listing",
-    AGAIN: "open again after it was removed or had vanished",
+    AGAIN: "listed again after it was removed or had vanished",
     FAILED: "the request was refused or ignored: a pending removal has the status discovered again",
     "requested": "the removal requests to the site that the runs saw; the table of sites also counts what it answered between "
     "two runs",

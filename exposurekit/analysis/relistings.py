@@ -1,4 +1,4 @@
-"""Relistings: listings that were listed again after a removal."""
+"""Relistings: listings that reappear after a removal."""
 
 from typing import Any
 

@@ -59,7 +59,8 @@ def work_queue(
             ignored. Where that column is missing, nobody has checked anything yet.
         visit_minutes: Assumed minutes per group before its first step; an estimate, not measured.
         step_minutes: Minutes per step: assumed ones; or those of some sites, or hosts of pages, such as were learned, while
-            the others have `STEP_MINUTES`. A step that begins with "wait" takes none.
+            the others have `STEP_MINUTES`. A step that only waits ("Wait", "Allow 72 hours", "Come back after five days")
+            takes none.
         check_minutes: Assumed minutes to check that a listing or page without a label shows the person, before its first
             step. A check removes nothing by itself, so it has no place of its own in the order.
         stalled: The sites that do not remove, with the reason: see `stalled_sites`.
@@ -99,7 +100,7 @@ def work_queue(
         )
     if not (math.isfinite(check_minutes) and check_minutes >= 0):
         raise InvalidArgument("invalid check_minutes: pass finite minutes, zero or more")
-    alerts = _newest(_alerts(actionable(steps)))
+    alerts = _newest(_alerts(actionable(steps).reset_index(drop=True)))
     n_open = alerts["steps"] - alerts["done"] - alerts["unable"] - alerts.pop("waiting")
     per_step = alerts["site"].fillna(alerts["group"]).map(by_site).astype("float64").fillna(other)
     minutes = (n_open * per_step).astype("float64")

@@ -4,7 +4,7 @@
 
     counts            listings by site, user, state     status_over_time      counts per period
     time_to_removal   median times, with intervals      survival              shares not removed, by age
-    relistings        listings that were listed again   forecast              expected open listings, with interval
+    relistings        listings that reappear            forecast              expected open listings, with interval
     changes           causes of a change                score                 points per person
     blockers          missing fields, by person         work_queue            manual work
     data_quality      precision, coverage, site health  declared_vs_observed  days that sites declare, and take

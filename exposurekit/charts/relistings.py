@@ -1,4 +1,4 @@
-"""Relistings: listings that were listed again, by site and previous status, and the days until then."""
+"""Relistings: listings that reappear, by site and previous status, and the days until then."""
 
 from typing import Any
 

@@ -272,13 +272,13 @@ def _for_good(data: ReportData, removed: int) -> Iterator[str]:
     records, relistings = data["records"], data.tables.get("relistings")
     if relistings is not None:
         undone = int((relistings["previous_status"] == REMOVED).sum())
-        again = statements.relisted_on(data)
+        again = statements.removed_and_relisted(data)
         if removed + undone:
             of_all = f"{removed:,} of {pluralize(removed + undone, 'removal')}"
-            yield f"for good so far: {of_all}, still off when last observed{again}"
+            yield f"{of_all} {'holds' if removed == 1 else 'hold'} so far (still off when last observed){again}"
     once = int(((records["status"] == REMOVED) & (records["episode"] == 1)).sum())
     if once:
-        yield f"{once:,} {'was' if once == 1 else 'were'} not listed again so far{_gone_for(data)}"
+        yield f"{once:,} {'has' if once == 1 else 'have'} not been listed again so far{_gone_for(data)}"
 
 
 def _gone_for(data: ReportData) -> str:

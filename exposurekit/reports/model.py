@@ -311,10 +311,10 @@ class Report:
         kind: ``fleet``, ``person``, ``changes`` or ``sites``.
         title: Its heading.
         finding: The main result, and the site with the most open listings: at most two sentences.
-        parts: What the open listings are made of, a phrase each, which begins with its number.
+        parts: What the open listings are made of, a phrase each.
         facts: The main figures.
         actions: What to do next, at most four, and then at most four that have to wait; see `table` for the numbers.
-        totals: The manual work that no action names, if there is any, and the sum of all; empty with less than two actions.
+        totals: The manual work that no action names, if there is any, and the sum of all; empty if there is only one row.
         sections: Its sections, in order.
         provenance: The source of the data: ``server``, ``as of``, ``runs``, ``people``, ``filters``, ``made with``.
         is_share_safe: Whether it was made for people who may not know whom it is about.
@@ -404,7 +404,7 @@ class Report:
     def table(self, section: str) -> pd.DataFrame:
         """Return the table of a section, as it stands in the report: at most `ROWS_MAX` rows; a copy.
 
-        ``actions`` is what to do next, with its sum in the last row: ``action``, ``who`` (text), ``minutes``, ``expected``
+        ``actions`` is what to do next, and, if there are several rows, their sum: ``action``, ``who`` (text), ``minutes``, ``expected``
         (removals), ``low``, ``high``, ``per_minute`` (float64; missing: not known), ``basis`` (text) and ``is_later``.
 
         Raises:

@@ -1163,7 +1163,7 @@ def _requested_before(data: ReportData) -> str:
         return ""
     without, after = counts
     others = f", and {after:,} had one that failed or did not last" if after else ""
-    return f"{without:,} of {pluralize(without + after, 'listing')} had no request so far{others}."
+    return f"{without:,} of {pluralize(without + after, 'listing')} {'has' if without == 1 else 'have'} had no request so far{others}."
 
 
 def _order(data: ReportData) -> str:

@@ -21,6 +21,7 @@ from exposurekit.charts.theme import (
     short,
 )
 from exposurekit.charts.time_to_removal import format_days
+from exposurekit.contract.types import REMOVED
 from exposurekit.reports.data import ReportData
 from exposurekit.reports.model import (
     OPERATOR_AND_PERSON,
@@ -278,12 +279,14 @@ def relisting_sites(data: ReportData) -> list[str]:
     return [*map(short, back)] if is_named else []
 
 
-def relisted_on(data: ReportData) -> str:
-    """How many listings were listed again, and on which sites if they may be named; empty if none was."""
-    n = len(data["relistings"].drop_duplicates(["user_id", "key"]))
-    sites = relisting_sites(data)
-    where = f", all on {enumerate_words(sites)}" if sites else ""
-    return f", {n:,} {AGAIN}{where}" if n else ""
+def removed_and_relisted(data: ReportData) -> str:
+    """How many removed listings were listed again, and on which sites if they may be named; empty if none was."""
+    relistings = data["relistings"]
+    again = relistings[relistings["previous_status"] == REMOVED].drop_duplicates(["user_id", "key"])
+    of_these = {*again["site"].astype("str").map(short)}
+    sites = [site for site in relisting_sites(data) if site in of_these]
+    where = f", all on {enumerate_words(sites)}" if len(sites) == len(of_these) > 0 else ""
+    return f", {len(again):,} {AGAIN}{where}" if len(again) else ""
 
 
 def removal_groups(data: ReportData) -> tuple[Removal, ...]:
