@@ -158,7 +158,9 @@ _ALERTS = (
 
 def _opt_out_is_due(existing: Row[Any], site: Site) -> bool:
     relisted = existing.status == REMOVED
-    waiting = existing.status == DISCOVERED and existing.due_at is None and existing.refused_at is None
+    # One that failed is prepared again: what was due ends with the consent.
+    can_be_due = existing.refused_at is None or site.prepared_by_us
+    waiting = existing.status == DISCOVERED and existing.due_at is None and can_be_due
     return (site.removed_by_us or site.prepared_by_us) and (relisted or waiting)
 
 

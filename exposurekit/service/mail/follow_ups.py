@@ -13,7 +13,7 @@ from sqlalchemy import bindparam, func, select
 
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL
 from exposurekit.service.findings.alerts import Event
-from exposurekit.service.mail.opt_out_requests import APPROVED, DRAFT, EMAIL, REPLIED, SENDING, SENT
+from exposurekit.service.mail.opt_out_requests import APPROVED, DRAFT, EMAIL, ENDED, REPLIED, SENDING, SENT
 from exposurekit.service.sites.definition import Definition
 from exposurekit.service.storage.database import Session
 from exposurekit.service.storage.tables import Instant, alerts, mail_requests, records
@@ -140,7 +140,8 @@ async def next_step(
         return Step.EMAIL
     if last is None or any(one.is_open for one in covering):
         return Step.FORM
-    earlier = [one for one in covering if one.at >= listed_at]
+    # One that ended was not sent: its approval was withdrawn with the consent, or it was given up.
+    earlier = [one for one in covering if one.at >= listed_at and one.state != ENDED]
     if not earlier:
         return Step.EMAIL
     is_awaited = any(

@@ -11,6 +11,7 @@ States of an opt-out by email::
 
     draft --a person approves it--> approved --> sending --> sent --> answered
       ^---it may have been sent, or not---------------+        +--> returned: it was not delivered
+                                                      +--> returned: it could not be sent
     and from each of the first three: ended; from approved also if consent is withdrawn or the service deactivated
 """
 

@@ -340,7 +340,7 @@ async def _save_sending(
     elif result == "unclear":
         await opt_out_requests.change_state(session, request.id, opt_out_requests.DRAFT, before=before)
     else:
-        await opt_out_requests.change_state(session, request.id, opt_out_requests.ENDED, before=before)
+        await opt_out_requests.change_state(session, request.id, opt_out_requests.RETURNED, before=before)
         await removals.refuse_removal(session, record_id, description, event=Event.OPT_OUT_UNANSWERED)
 
 

@@ -395,6 +395,46 @@ def test_no_follow_up_is_sent_without_consent(house, town, server):
     assert (server.envelopes, request_states(house)) == ([], [])
 
 
+@pytest.mark.parametrize("confirmed", [False, True])
+def test_a_follow_up_is_prepared_anew_after_a_new_consent(open_house, town, server, confirmed):
+    with open_house(requires_approval=True) as house:
+        opens(house, town, Seekfolk=followed_up(confirmed=confirmed))
+        juniper = house.scanned_juniper()
+        refused(house)
+
+        async def approved_and_withdrawn(work):
+            await opt_out_emails.approve(work, 1 + confirmed)
+            await consent.withdraw(work, juniper["id"], withdrawn_by="her")
+
+        house.work(approved_and_withdrawn)
+        house.advance(days=30)
+        house.work(lambda work: consent.consent(work, juniper["id"], granted_by="her"))
+        house.advance(days=8)
+        assert (server.recipients, request_states(house)[-2:]) == ([], ["ended", "draft"])
+        assert (offered(house), queued(house).covered) == ([], 1)
+        approve(house)
+        assert (server.recipients, request_states(house)[-2:]) == ([TO], ["ended", "sent"])
+
+
+@pytest.mark.parametrize("can_send", [False, True])
+def test_a_failed_form_is_prepared_again_after_a_new_consent(open_house, town, server, can_send):
+    with open_house(can_send=can_send) as house:
+        opens(house, town, Seekfolk=followed_up(confirmed=True))
+        juniper = house.scanned_juniper()
+        [one] = queued(house).opt_outs
+
+        async def failed_and_withdrawn(work):
+            await assisted_opt_outs.report_failed(work, one.id, house.definitions, refused=True)
+            await consent.withdraw(work, juniper["id"], withdrawn_by="her")
+
+        house.work(failed_and_withdrawn)
+        house.advance(days=30)
+        house.work(lambda work: consent.consent(work, juniper["id"], granted_by="her"))
+        house.advance(days=8)
+        asked = ([TO], []) if can_send else ([], [("Seekfolk", "the site refused it")])
+        assert (server.recipients, offered(house), queued(house).unprepared) == (*asked, 0)
+
+
 def test_no_follow_up_is_sent_without_a_required_field(house, town, server):
     opens(house, town, Seekfolk=followed_up(user_fields_required=["email"]))
     house.scanned_juniper(emails=[])

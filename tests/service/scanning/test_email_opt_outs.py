@@ -285,7 +285,7 @@ def test_a_refused_message_is_tried_again_and_then_needs_somebody(house, server,
     approve(house)
     assert (len(server.envelopes), request_states(house)) == (1, ["approved"])
     house.advance(days=6)
-    assert (len(server.envelopes), request_states(house)) == (5, ["ended"])
+    assert (len(server.envelopes), request_states(house)) == (5, ["returned"])
     assert house.alert_titles(juniper)[-1] == "Opt-out unanswered"
     assert house.statuses(juniper) == {"r1": "discovered"}
 
@@ -294,7 +294,7 @@ def test_a_refused_recipient_is_no_reason_to_try_another(house, server, juniper)
     server.answer_to_recipient = "550 nobody"
     approve(house)
     house.advance(days=6)
-    assert (server.envelopes, request_states(house)) == ([], ["ended"])
+    assert (server.envelopes, request_states(house)) == ([], ["returned"])
 
 
 def test_what_may_have_been_sent_is_not_sent_again(house, server, juniper):
