@@ -61,7 +61,11 @@ async def message(
 
 
 async def approve(session: Session, request_id: int) -> MailRequest:
-    """Approve a draft, which makes it due; raises `ConfigurationError` unless it is one and its person has consented."""
+    """Approve a draft, which makes it due.
+
+    Raises:
+        ConfigurationError: It is no draft, its record is not ``discovered``, or its person has not consented.
+    """
     request = await find(session, request_id)
     await consent.lock_user(session, request.user_id, changes=False)
     if not await consent.may_scan(session, request.user_id):
@@ -72,9 +76,11 @@ async def approve(session: Session, request_id: int) -> MailRequest:
         session, request_id, opt_out_requests.APPROVED, before=opt_out_requests.DRAFT
     ):
         raise ConfigurationError(f"request {request_id} is {request.state}: only a draft can be approved")
-    is_open = (records.c.id == request.record_id) & (records.c.status == DISCOVERED)
+    [record] = await session.all(select(records.c.status).filter_by(id=request.record_id))
+    if record.status != DISCOVERED:
+        raise ConfigurationError(f"request {request_id}: its record is {record.status}")
     due = {"due_at": session.clock.now(), "opt_out_attempts": 0}
-    await session.run(update(records).where(is_open).values(**due))
+    await session.run(update(records).filter_by(id=request.record_id).values(**due))
     return request
 
 

@@ -213,8 +213,10 @@ async def report_sent(session: Session, record_id: int, definitions: Mapping[str
             raise NotAssisted(f"record {record_id}: no worker with a mailbox has prepared its opt-out yet")
         answer_by = now + schedule.confirmed_within(site)
         await opt_out_requests.extend(session, request.id, answer_by)
+        await opt_out_requests.end(session, record_id, unsent=True)
         await removals.submit_removal(session, record_id, description, next_scan_at=answer_by)
         return 1
+    await opt_out_requests.end(session, record_id, unsent=True)
     scan_at = schedule.first_verification_at(now, site)
     await removals.submit_removal(session, record_id, description, next_scan_at=scan_at)
     return 1 + await submit_sisters(session, definitions, site, row.user_id, subject)

@@ -348,6 +348,7 @@ async def _change_record(
     elif answer == "accepted" or site.removal.method == "assisted":
         # The form's answer was unclear or is not saved yet, or nobody has reported the form: the message shows that it
         # was sent.
+        await opt_out_requests.end(session, request.record_id, unsent=True)
         await removals.submit_removal(session, request.record_id, description, next_scan_at=scan_at)
     if answer == "accepted":
         await submit_sisters(session, definitions, site, request.user_id, subject)

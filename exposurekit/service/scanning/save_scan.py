@@ -15,6 +15,7 @@ from exposurekit.service.accounts.subject import Subject
 from exposurekit.service.findings import candidates, evidence, findings, removals
 from exposurekit.service.findings.alerts import Event
 from exposurekit.service.findings.candidates import POSSIBLE, QUARANTINED, Assessment
+from exposurekit.service.mail import opt_out_requests
 from exposurekit.service.matching import scoring
 from exposurekit.service.matching.scoring import Match
 from exposurekit.service.models import Listing, Page, Site
@@ -227,6 +228,8 @@ async def _record_absence(
         confirmations=site.verification.confirmations,
         next_scan_at=next_verification_at(session.clock.now(), site),
     )
+    if status == REMOVED:
+        await opt_out_requests.end(session, row.id, unsent=True)
     return status == REMOVED
 
 

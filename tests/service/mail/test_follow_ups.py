@@ -8,8 +8,10 @@ from support.services import START
 from support.small_web import Card, Folk, a_house, definition
 from support.smtp_server import an_smtp_server
 
+from exposurekit.errors import ConfigurationError
 from exposurekit.sandbox.world.asgi import html
-from exposurekit.service.accounts import consent
+from exposurekit.service.accounts import consent, users
+from exposurekit.service.findings import removals
 from exposurekit.service.mail import follow_ups, opt_out_emails, opt_out_requests
 from exposurekit.service.scanning import assisted_opt_outs
 from exposurekit.service.storage import leases, tables
@@ -513,7 +515,54 @@ def test_a_form_sent_in_spite_of_a_draft_counts(open_house, town, server):
         house.work(lambda work: assisted_opt_outs.report_sent(work, one.id, house.definitions))
         assert house.statuses(juniper) == {LISTED: "pending removal"}
         approve(house)
-        assert server.recipients == []
+        assert (server.recipients, request_states(house)) == ([], ["ended"])
+        house.advance(days=GIVE_UP_DAYS + 2)
+        assert (server.recipients, request_states(house)) == ([], ["ended", "draft"])
+        approve(house)
+        assert "The listing is still there." in text_of(server.messages[0])
+
+
+def test_a_form_sent_with_its_message_ends_the_approved_email(open_house, town, server):
+    with open_house(requires_approval=True) as house:
+        opens(house, town, Seekfolk=followed_up(confirmed=True))
+        house.scanned_juniper()
+        one = refused(house)
+
+        async def approved_and_sent(work):
+            [draft] = await opt_out_requests.emails(work, state="draft", limit=9)
+            await opt_out_emails.approve(work, draft.id)
+            await opt_out_requests.issue(work, one.user_id, one.id, one.site, within=None)
+            await assisted_opt_outs.report_sent(work, one.id, house.definitions)
+
+        house.work(approved_and_sent)
+        assert request_states(house) == ["ended", "ended", "waiting"]
+
+
+def test_a_removal_ends_the_draft_about_the_listing(open_house, town, server):
+    """A person had it removed: when it is back, a person has to approve the email anew."""
+    with open_house(requires_approval=True) as house:
+        folks = opens(house, town, Seekfolk=followed_up())
+        juniper = house.scanned_juniper()
+        refused(house)
+        folks["Seekfolk"].cards.clear()
+        house.advance(days=15)
+        assert (house.statuses(juniper), request_states(house)) == ({LISTED: "removed"}, ["ended"])
+        folks["Seekfolk"].cards.append(Card(LISTED))
+        house.advance(days=7)
+        assert (offered(house), server.recipients) == ([("Seekfolk", None)], [])
+
+
+def test_only_an_email_about_a_listed_record_is_approved(open_house, town, server):
+    with open_house(requires_approval=True) as house:
+        opens(house, town, Seekfolk=followed_up())
+        juniper = house.scanned_juniper()
+        one = refused(house)
+        site = house.definitions["Seekfolk"].site
+        subject = house.work(lambda work: users.get_subject(work, juniper["id"]))
+        house.work(lambda work: removals.submit_removal(work, one.id, site(subject)))
+        with pytest.raises(ConfigurationError, match="request 1: its record is pending removal"):
+            approve(house)
+        assert request_states(house) == ["draft"]
 
 
 def test_an_alert_says_that_an_email_may_come_first(house, town):
