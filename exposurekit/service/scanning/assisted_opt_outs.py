@@ -24,6 +24,7 @@ from exposurekit.service.findings.alerts import FAILURES, Event
 from exposurekit.service.mail import follow_ups, opt_out_requests
 from exposurekit.service.mail.follow_ups import SiteEmail
 from exposurekit.service.mail.settings import MailSettings
+from exposurekit.service.matching.opt_out_subject import as_listed
 from exposurekit.service.scanning import saved_pages, schedule
 from exposurekit.service.scanning.form_opt_outs import form_values
 from exposurekit.service.scanning.removal_job import submit_sisters
@@ -485,7 +486,7 @@ async def _opt_out(
         listing=record["href"] or record["reference_id"],
         values={label: value for label, value in values.items() if value},
         steps=site.opt_out_procedure,
-        missing=site.missing(subject),
+        missing=site.missing(as_listed(subject, record)),
         failures=request.failures,
         reason=request.reason,
         unresponsive=request.unresponsive,

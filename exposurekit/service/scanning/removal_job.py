@@ -20,6 +20,7 @@ from exposurekit.service.mail.follow_ups import Step
 from exposurekit.service.mail.opt_out_requests import MailRequest
 from exposurekit.service.mail.settings import Smtp
 from exposurekit.service.mail.smtp import NotSent, PerhapsSent
+from exposurekit.service.matching.opt_out_subject import as_listed
 from exposurekit.service.models import Listing
 from exposurekit.service.scanning import form_opt_outs, schedule
 from exposurekit.service.scanning.save_scan import known_listings, match_listings, save_result
@@ -54,6 +55,11 @@ class _Job:
     record: Mapping[str, Any] = field(repr=False)
     listings: Sequence[Listing] = field(repr=False)
     opt_out_attempts: int = 0
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The user fields that the opt-out requires and lacks: it states the address of the listing."""
+        return self.site.missing(as_listed(self.subject, self.record))
 
 
 async def remove(context: ScanContext, lease: Lease) -> None:
@@ -163,6 +169,9 @@ async def _scan(context: ScanContext, job: _Job) -> None:
 async def _submit(context: ScanContext, job: _Job) -> None:
     if await _waits_for_sister(context, job):
         return
+    if job.missing:
+        await _leave_to_person(context, job)
+        return
     if job.site.removal.email is not None:
         await _submit_by_email(context, job, job.site.removal.email)
         return
@@ -200,6 +209,20 @@ async def _submit(context: ScanContext, job: _Job) -> None:
             await removals.refuse_removal(session, record_id, description, event=event)
 
 
+async def _leave_to_person(context: ScanContext, job: _Job) -> None:
+    """End an opt-out that lacks a required field; an alert says how a person can send it."""
+    async with writing_with_lease(context, records, job.lease, job.user_id) as session:
+        record_id = job.lease.row_id
+        if await session.first(_STILL_DISCOVERED, {"record_id": record_id}) is None:
+            # A sister site's opt-out removes it.
+            await leases.clear(session, records, records.c.id == record_id)
+            return
+        await leases.complete(session, records, job.lease, due_at=None)
+        await opt_out_requests.end(session, record_id, unsent=True)
+        description = job.site.site(job.subject)
+        await removals.refuse_removal(session, record_id, description, event=Event.OPT_OUT_UNANSWERED)
+
+
 async def _prepare(context: ScanContext, job: _Job) -> None:
     """Follow up an earlier opt-out by email, or issue the address with which a person sends the next one."""
     email = job.site.removal.email
@@ -222,7 +245,13 @@ async def _prepare(context: ScanContext, job: _Job) -> None:
 
 async def _next_step(session: Session, context: ScanContext, job: _Job) -> Step:
     """Return what is next for an assisted opt-out; only a worker that can send follows it up."""
-    if job.site.removal.email is None or _sending(context) is None or job.site.missing(job.subject):
+    if job.site.removal.email is None or _sending(context) is None:
+        return Step.FORM
+    if job.missing:
+        # Nobody could send it, and it would hide the form.
+        email = await opt_out_requests.open_request(session, job.lease.row_id, opt_out_requests.EMAIL)
+        if email is not None:
+            await opt_out_requests.change_state(session, email.id, opt_out_requests.ENDED, before=email.state)
         return Step.FORM
     return await follow_ups.next_step(session, job.user_id, job.lease.row_id, job.site, context.definitions)
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from support.mail import Zone, request_states, signed, unsigned
 from support.services import START
-from support.small_web import Card, Folk, a_house, definition
+from support.small_web import JUNIPER, Card, Folk, a_house, definition
 from support.smtp_server import an_smtp_server
 
 from exposurekit.errors import ConfigurationError
@@ -444,6 +444,32 @@ def test_no_follow_up_is_sent_without_a_required_field(house, town, server):
     assert server.envelopes == []
     [one] = queued(house).opt_outs
     assert one.missing == ("email",)
+
+
+def test_no_follow_up_is_sent_without_the_listings_street(house, town, server):
+    folks = opens(house, town, Seekfolk=followed_up(user_fields_required=["address1"]))
+    folks["Seekfolk"].cards[:] = [Card(LISTED, locations=("Mothgate, CT",))]
+    house.scanned_juniper(addresses=[*JUNIPER["addresses"], {"city": "Mothgate", "state": "CT"}])
+    refused(house)
+    assert server.envelopes == []
+    [one] = queued(house).opt_outs
+    assert one.missing == ("address1",)
+
+
+@pytest.mark.parametrize("approved", [False, True])
+def test_a_field_that_is_missing_later_leaves_the_form(open_house, town, server, approved):
+    with open_house(requires_approval=True) as house:
+        opens(house, town, Seekfolk=followed_up(user_fields_required=["email"]))
+        juniper = house.scanned_juniper()
+        refused(house)
+        assert request_states(house) == ["draft"]
+        if approved:
+            house.work(lambda work: opt_out_emails.approve(work, 1))
+        house.update(juniper, emails=[{"id": juniper["emails"][0]["id"], "_destroy": True}])
+        house.advance(days=8)
+        assert (server.envelopes, request_states(house)) == ([], ["ended"])
+        [one] = queued(house).opt_outs
+        assert one.missing == ("email",)
 
 
 def test_a_kill_while_sending_makes_a_draft(open_house, town, server):

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import update
 from support.mail import MAILBOX, message_states, request_states, unsigned
 from support.services import START
-from support.small_web import JUNIPER, Card, Folk, a_house, definition
+from support.small_web import JUNIPER, Card, Folk, a_house, by_form, definition
 from support.smtp_server import an_smtp_server
 
 from exposurekit.errors import ConfigurationError
@@ -159,6 +159,24 @@ def test_a_message_has_the_name_and_address_of_the_listing(open_house, settings,
     assert "Otterwick" in text
     assert "Quillfeather" not in text
     assert "Oakmere" not in text
+
+
+@pytest.mark.parametrize("removal", [by_email(), by_form("Seekfolk")], ids=["email", "form"])
+def test_a_field_that_the_listed_address_lacks_is_missing(open_house, town, settings, server, removal):
+    """An opt-out states the address of the listing, and not the street of another one."""
+    town.opens("Seekfolk", Folk([Card("r1", locations=("Mothgate, CT",))]))
+    mothgate = {"city": "Mothgate", "state": "CT"}
+    with open_house(settings(requires_approval=False)) as house:
+        house.has(definition(removal=removal | {"user_fields_required": ["address1"]}))
+        juniper = house.scanned_juniper(addresses=[*JUNIPER["addresses"], mothgate])
+        house.advance(days=30)
+        assert (server.recipients, town.of("Seekfolk", "/opt-out")) == ([], [])
+        assert house.alert_titles(juniper) == ["New record", "Opt-out unanswered"]
+        listed = house.get(juniper)["user"]["addresses"][-1]
+        house.update(juniper, addresses=[{"id": listed["id"], "address1": "9 Kite Lane"}])
+        house.idle()
+        assert len(server.recipients) + len(town.of("Seekfolk", "/opt-out")) == 1
+        assert house.statuses(juniper) == {"r1": "pending removal"}
 
 
 @pytest.mark.parametrize(("template", "words"), [("gdpr", "Article 17"), ("neutral", "did not ask for that")])
