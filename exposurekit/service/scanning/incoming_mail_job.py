@@ -37,7 +37,7 @@ from exposurekit.service.mail.opt_out_requests import MailRequest
 from exposurekit.service.mail.settings import MailSettings
 from exposurekit.service.scanning import schedule
 from exposurekit.service.scanning.form_opt_outs import Marks, OptOutResult, interpret
-from exposurekit.service.scanning.politeness import FETCH_FAILURES, failure_reason
+from exposurekit.service.scanning.politeness import FETCH_FAILURES, RetryLater, failure_reason
 from exposurekit.service.scanning.removal_job import submit_sisters
 from exposurekit.service.scanning.scan import ScanContext, lock_person, writing_with_lease
 from exposurekit.service.scanning.site_scan import PAGE_BYTES_MAX
@@ -48,7 +48,7 @@ from exposurekit.service.storage.leases import Lease, LeaseLost
 from exposurekit.service.storage.tables import mail_messages, records
 from exposurekit.service.storage.tables import mailboxes as _mailboxes
 
-RETRY_AFTER = timedelta(minutes=15)  # when DNS or the link's host cannot be reached
+RETRY_AFTER = timedelta(minutes=15)  # when DNS does not answer, or the site asks to retry later
 BATCH, BATCHES_MAX = 20, 20  # messages in one transaction, and transactions in one job
 INTERRUPTED = "the worker stopped while it followed the link: the site may have got it"
 _MAILBOX = select(_mailboxes).where(_mailboxes.c.address == bindparam("address"))
@@ -149,7 +149,7 @@ async def process_message(context: ScanContext, lease: Lease) -> None:
         answer, reason = await _follow(context, job, link)
     except NotFollowed as error:
         await _reject(context, lease, str(error))
-    except DnsUnavailable:
+    except (DnsUnavailable, RetryLater):
         async with context.database.writing() as session:
             await leases.complete(session, mail_messages, lease, due_at=session.clock.now() + RETRY_AFTER)
     else:
@@ -248,7 +248,7 @@ async def _link(context: ScanContext, job: _Job) -> str:
 
 
 async def _follow(context: ScanContext, job: _Job, link: str) -> tuple[OptOutResult, str]:
-    """Follow a link once; raises `NotFollowed` if it was not requested."""
+    """Follow a link once; raises `NotFollowed` if it was not requested, or `RetryLater` if it may be later."""
     claimed = False
 
     async def claim() -> None:
@@ -264,6 +264,8 @@ async def _follow(context: ScanContext, job: _Job, link: str) -> tuple[OptOutRes
                 link, timeout_s=job.site.search.timeout_s, bytes_max=PAGE_BYTES_MAX
             )
     except FETCH_FAILURES as error:
+        if not claimed and isinstance(error, RetryLater):
+            raise
         if not claimed:
             raise NotFollowed(f"the link was not requested: {failure_reason(error)}") from None
         return "unclear", failure_reason(error)

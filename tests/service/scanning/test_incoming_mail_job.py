@@ -305,6 +305,23 @@ def test_a_message_waits_while_dns_does_not_answer(house, town, drop, zone, juni
     assert request_states(house) == ["confirmed"]
 
 
+def test_a_message_waits_while_its_site_asks_to_retry_later(house, town, site, drop):
+    """Its link was not requested: the other message's was, and its answer is unclear."""
+    one_at_a_time = {"delay_s": 0, "concurrency": 1}
+    house.has(definition(removal=confirming(), politeness=one_at_a_time))
+    site.cards.append(Card("r2"))
+    busy = [Response(b"", 429, headers=(("Retry-After", "1800"),))]
+    site.others["/confirm"] = lambda _: busy.pop() if busy else html(DONE)
+    house.scanned_juniper()
+    drop.deliver(*(signed(unsigned(address, LINK)) for address in addresses(town)))
+    poll(house)
+    assert sorted(request_states(house)) == ["unclear", "waiting"]
+    assert sorted(state for state, _ in message_states(house)) == ["received", "rejected"]
+    house.advance(hours=1)
+    assert sorted(request_states(house)) == ["confirmed", "unclear"]
+    assert len(followed(town)) == 2
+
+
 def test_a_mailbox_that_fails_is_checked_again(house, town, drop, juniper):
     drop.directory.rmdir()
     poll(house)
