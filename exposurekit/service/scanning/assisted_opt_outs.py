@@ -369,11 +369,11 @@ def _plan(
 ) -> _Plan:
     """Plan the requests that remove a person's listings.
 
-    The best request is chosen first; what it removes counts for no other. If the service can send, a listing that it asks
-    to remove by email, or is about to, is in none.
+    The best request is chosen first; what it removes counts for no other. If the service can send, or the settings of the
+    mailbox are not given, a listing that it asks to remove by email is in none.
     """
     emails = history.emails.get(rows[0].user_id, ())
-    open_emails = [one for one in emails if one.is_open and can_send]
+    open_emails = [one for one in emails if one.is_open and (can_send or not has_mailbox)]
     under_way = [row for row in rows if _is_under_way(row, definitions[row.site], tokens)]
     # A listing that was absent once is being removed by somebody else.
     open_rows = [row for row in rows if row.status == DISCOVERED and not row.absences]

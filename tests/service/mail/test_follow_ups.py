@@ -322,6 +322,10 @@ def test_a_draft_covers_the_other_listings_of_its_owner(open_house, town, server
         house.advance(days=20)
         assert (server.recipients, request_states(house)) == ([], ["draft"])
         assert (queued(house).opt_outs, queued(house).covered) == ((), 2)
+        without_settings = house.work(
+            lambda work: assisted_opt_outs.queue(work, house.definitions, limit=100, is_patient=False)
+        )
+        assert (without_settings.opt_outs, without_settings.covered) == ((), 2)
         approve(house)
         assert server.recipients == [TO]
         assert set(house.statuses(juniper).values()) == {"pending removal"}
