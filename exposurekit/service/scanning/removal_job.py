@@ -261,6 +261,7 @@ async def _prepare_form(session: Session, job: _Job, step: Step) -> None:
     record_id = job.lease.row_id
     await leases.complete(session, records, job.lease, due_at=None)
     if step is Step.OUTCOME:
+        await opt_out_requests.end(session, record_id)  # the message of its form would come too late
         scan_at = schedule.first_verification_at(session.clock.now(), job.site)
         await removals.submit_removal(session, record_id, job.site.site(job.subject), next_scan_at=scan_at)
     elif job.site.removal.confirm is not None:

@@ -312,6 +312,28 @@ def test_a_listing_that_fails_later_waits_for_the_email(house, town, server):
     assert len(offered(house)) == 1
 
 
+def test_a_listing_whose_email_was_sent_waits_for_no_message(house, town, server):
+    """The message of its own form is no longer awaited."""
+    confirmed = followed_up(confirmed=True, give_up_days=GIVE_UP_DAYS)
+    opens(
+        house,
+        town,
+        Seekfolk=followed_up("Peepfolk", give_up_days=60),
+        Peepfolk=confirmed | {"confirm": CONFIRM | {"within_days": 14}},
+    )
+    juniper = house.scanned_juniper()
+    [other] = [record["id"] for record in house.records(juniper) if record["site"] == "Peepfolk"]
+    house.work(lambda work: assisted_opt_outs.report_sent(work, other, house.definitions))
+    house.advance(days=1)
+    refused(house, "Seekfolk")
+    house.clock.advance(timedelta(days=13, hours=1))
+    house.save_page(juniper, "Peepfolk", Card("Peepfolk-1"))
+    assert house.alert_titles(juniper)[-1] == "Opt-out ignored"
+    house.advance(days=8)
+    assert (server.recipients, set(house.statuses(juniper).values())) == ([TO], {"pending removal"})
+    assert house.alert_titles(juniper)[-1] == "Opt-out submitted"
+
+
 def test_a_draft_covers_the_other_listings_of_its_owner(open_house, town, server):
     with open_house(requires_approval=True) as house:
         opens(house, town, Seekfolk=followed_up("Peepfolk"), Peepfolk=followed_up("Seekfolk"))
