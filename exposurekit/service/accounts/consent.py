@@ -168,7 +168,7 @@ async def schedule_scan(session: Session, user_id: int) -> bool:
 async def schedule_early_scan(session: Session, user_id: int) -> bool:
     """Schedule a scan after a change of what is searched for: now, or `EARLY_SCAN_DELAY` after the last one.
 
-    spec does not say: whether an update starts a scan. Return whether one is scheduled: the user may be scanned.
+    spec does not say: whether an update starts a scan. Return whether one is due now: `is_scanning` says so.
     """
     if not await may_scan(session, user_id):
         return False
@@ -176,9 +176,10 @@ async def schedule_early_scan(session: Session, user_id: int) -> bool:
     due_at = now
     if row.scanned_at is not None:  # by a clock that may have been ahead
         due_at = max(now, min(row.scanned_at, now) + EARLY_SCAN_DELAY)
-    scan = {"due_at": min(due_at, row.due_at or due_at), "is_scanning": True}
+    due_at = min(due_at, row.due_at or due_at)
+    scan = {"due_at": due_at} | ({"is_scanning": True} if due_at <= now else {})
     await session.run(update(users).filter_by(id=user_id).values(**scan))
-    return True
+    return due_at <= now
 
 
 async def purge(session: Session, user_id: int) -> None:

@@ -118,7 +118,7 @@ async def scan(context: ScanContext, lease: Lease) -> None:
         # An update during the scan came too late for it.
         is_outdated = bool(subject and current and changed_fields(subject, current) & SEARCH_FIELDS)
         due_at = now + consent.EARLY_SCAN_DELAY if is_outdated else due_at
-        await leases.complete(session, USERS, lease, due_at=due_at, is_scanning=is_outdated, **changes)
+        await leases.complete(session, USERS, lease, due_at=due_at, is_scanning=False, **changes)
 
 
 @dataclass(slots=True)

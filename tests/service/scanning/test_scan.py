@@ -408,9 +408,10 @@ def test_a_changed_name_is_searched_for_at_most_hourly(house, town):
     house.idle()
     assert (is_scanning(), house.statuses(juniper).keys()) == (False, {"r1", "r2"})
     requests = len(town.of("Seekfolk"))
-    house.update(juniper, aliases=[{"first_name": "June", "last_name": "Otterwick"}])
+    june = house.update(juniper, aliases=[{"first_name": "June", "last_name": "Otterwick"}])
+    assert june["is_scanning"] is False  # until an hour has passed
     house.advance(minutes=59)
-    assert (is_scanning(), len(town.of("Seekfolk"))) == (True, requests)
+    assert (is_scanning(), len(town.of("Seekfolk"))) == (False, requests)
     house.advance(minutes=1)
     assert "June" in {request.query["first"] for request in town.of("Seekfolk")[requests:]}
     assert is_scanning() is False
@@ -423,7 +424,7 @@ def test_a_name_that_changes_during_a_scan_is_searched_for(house, town):
     site.search = gate
     juniper = house.juniper()
     work_while(house, gate, lambda: house.update(juniper, last_name="Otterwick"))
-    assert (house.get(juniper)["user"]["is_scanning"], house.statuses(juniper).keys()) == (True, {"r1"})
+    assert (house.get(juniper)["user"]["is_scanning"], house.statuses(juniper).keys()) == (False, {"r1"})
     house.advance(hours=1)
     assert house.statuses(juniper).keys() == {"r1", "r2"}
     assert house.get(juniper)["user"]["is_scanning"] is False
