@@ -427,6 +427,7 @@ def test_an_overdue_answer_can_be_complained_about(house, server, juniper):
         "Juniper Quillfeather",
         "2 January 2026",
         "16 February",
+        "Apart from automatic messages, there was no answer.",
     ):
         assert words in text
     assert len(server.envelopes) == 1
