@@ -55,7 +55,7 @@ async def message(
         to=email.to,
         subject=wording.SUBJECT.format(reference=f"{request.id:04}"),
         message_id=settings.message_id(request.token),
-        date=session.clock.now(),
+        date=request.sent_at or session.clock.now(),
         text=text,
     )
 
