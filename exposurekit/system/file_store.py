@@ -132,7 +132,8 @@ class FileStore:
                 arguments[argument] = value
         if arguments.keys() & _CREDENTIALS and not {"access_key", "secret_key"} <= arguments.keys():
             raise ConfigurationError(
-                "a bucket's storage options need the key and the secret together, also with a session token"
+                "storage options: the access key and the secret key must be given together, "
+                "with or without a session token"
             )
         return pa.fs.S3FileSystem(**arguments), self.uri.removeprefix("s3://")
 

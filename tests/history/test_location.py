@@ -123,7 +123,7 @@ def test_a_session_token_goes_with_every_request_to_a_bucket(prefix):
 @pytest.mark.parametrize("left_out", ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"])
 def test_half_of_the_credentials_are_refused(left_out):
     options = {name: value for name, value in NOWHERE.items() if name != left_out}
-    with pytest.raises(ConfigurationError, match="the key and the secret together"):
+    with pytest.raises(ConfigurationError, match="the access key and the secret key must be given together"):
         History("s3://bucket/history", storage_options=options | {"AWS_SESSION_TOKEN": "temporary"})
 
 

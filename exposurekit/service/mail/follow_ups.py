@@ -1,7 +1,7 @@
 """Follow-ups: opt-outs by email about a listing whose earlier opt-out had no effect.
 
-An opt-out had no effect, too, if the site lists the person again after a removal. A listing is followed up once until it
-is removed. An email about another listing of the person counts, if one request removes both.
+A listing that is back after a removal counts as a failure, too. A listing is followed up once until it is removed. An
+email about another listing of the person counts, if one request removes both.
 """
 
 from collections.abc import Mapping, Sequence
@@ -120,7 +120,7 @@ async def email_states(
 async def failure(
     session: Session, user_id: int, record_id: int, site: Definition | None, *, until: datetime
 ) -> Failure | None:
-    """Return the last failure of a record until an instant; None: since it is listed, no opt-out was without effect.
+    """Return the last failure of a record until an instant; None if no opt-out has failed since it was listed.
 
     Without its site's definition, removals from sister sites are not considered.
     """
@@ -158,9 +158,8 @@ async def _outcome(
     listed_at: datetime = row.created_at
     last: Failure | None = None
     sent_at: dict[int, datetime] = {}
-    removed: list[
-        tuple[datetime, datetime]
-    ] = []  # from sites that the same request removes from: when, and sent when
+    # From sites that the same request removes from: when, and sent when.
+    removed: list[tuple[datetime, datetime]] = []
     for one, name, kind, at in map(tuple, await session.all(_HISTORY, {"user_id": user_id})):
         if at > until:
             break

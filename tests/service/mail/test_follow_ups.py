@@ -226,9 +226,7 @@ def test_a_listing_that_is_back_is_followed_up_each_time(house, town, server):
         folks["Seekfolk"].cards.append(Card(LISTED))
         house.advance(days=7)
         assert (server.recipients, offered(house)) == ([TO] * times, [])
-        assert "The listing was gone after that, and now you publish it again." in text_of(
-            server.messages[-1]
-        )
+        assert "The listing was removed, and is now published again." in text_of(server.messages[-1])
     house.advance(days=GIVE_UP_DAYS + 2)
     assert len(offered(house)) == 1
 
@@ -263,7 +261,7 @@ def test_a_new_listing_after_a_removal_is_followed_up(house, town, server):
     assert (server.recipients, offered(house)) == ([TO], [("Nosyfolk", None)])
     text = text_of(server.messages[0])
     assert "To Peepfolk:" in text
-    assert "removed other listings of this person. Now you publish this one." in text
+    assert "removed other listings of this person. You now publish this one." in text
 
 
 def test_a_form_that_was_not_sent_is_not_followed_up(house, town, server):
