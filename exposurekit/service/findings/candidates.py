@@ -82,9 +82,12 @@ async def discard(session: Session, user_id: int, site: str, listing: Listing) -
     await session.run(_DELETE, _key(session, user_id, site, listing))
 
 
-async def open_listings(session: Session, user_id: int) -> list[tuple[str, Listing]]:
-    """Return the site and the listing of each candidate that awaits a decision; without damaged ones."""
-    rows = await session.all(_OPEN, {"of_user_id": user_id})
+async def open_listings(session: Session, user_id: int, site: str | None = None) -> list[tuple[str, Listing]]:
+    """Return the site and the listing of each candidate that awaits a decision, of one site or all; without damaged ones."""
+    if site is None:
+        rows = await session.all(_OPEN, {"of_user_id": user_id})
+    else:
+        rows = await session.all(_OPEN_OF_SITE, {"of_user_id": user_id, "of_site": site})
     values = session.decrypt_readable([(CANDIDATE, user_id, row.ciphertext) for row in rows])
     return [
         (row.site, Listing.from_stored(stored["listing"]))
@@ -158,6 +161,7 @@ _OPEN = (
     .where(candidates.c.user_id == bindparam("of_user_id"), candidates.c.verdict != REJECTED)
     .order_by(candidates.c.id)
 )
+_OPEN_OF_SITE = _OPEN.where(candidates.c.site == bindparam("of_site"))
 _REJECTED = select(candidates.c.id).where(_IS_KEY, candidates.c.verdict == REJECTED)
 
 

@@ -190,9 +190,9 @@ async def _discard_absent(session: Session, user_id: int, site: Definition, resu
     if not result.trusted or result.inconclusive is not None:
         return
     listed = {listing.reference_id for listing in result.listings}
-    for name, listing in await candidates.open_listings(session, user_id):
-        if name == site.name and listing.reference_id not in listed and result.confirms_absence_of(listing):
-            await candidates.discard(session, user_id, name, listing)
+    for _, listing in await candidates.open_listings(session, user_id, site.name):
+        if listing.reference_id not in listed and result.confirms_absence_of(listing):
+            await candidates.discard(session, user_id, site.name, listing)
 
 
 def _is_same(session: Session, user_id: int, row: Row[Any], listing: Listing, match: Match) -> bool:

@@ -65,6 +65,18 @@ def test_a_reference_belongs_to_one_site_and_one_user(service, jane):
     assert len(stored_candidates(service, other)) == 1
 
 
+def test_the_open_candidates_of_a_site_are_read_alone(service, jane):
+    """The others are not decrypted."""
+    save(service, jane)
+    save(service, jane, listing("2"), site="Elsewhere")
+
+    def open_listings(*sites):
+        return service.work(lambda work: candidates.open_listings(work, jane["id"], *sites))
+
+    assert [site for site, _ in open_listings()] == [SITE.name, "Elsewhere"]
+    assert open_listings("Elsewhere") == [("Elsewhere", listing("2"))]
+
+
 def test_discarding_an_unknown_candidate_changes_nothing(service, jane):
     service.work(lambda work: candidates.discard(work, jane["id"], SITE.name, LISTING))
     assert stored_candidates(service, jane) == []
