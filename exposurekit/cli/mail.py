@@ -180,8 +180,8 @@ def mail_emails(
     """List the newest opt-outs by email.
 
     A draft waits for mail approve. One that was being sent when the worker stopped is a draft again. "follows" is what came
-    of an earlier opt-out for the listing, if there was one; "new record": the site's owner had removed others. That needs
-    the definitions.
+    of an earlier opt-out for the listing, if there was one; "new record": the site's owner had removed others. It needs the
+    definitions.
 
     Example: exposurekit mail emails --overdue
     """
@@ -189,17 +189,16 @@ def mail_emails(
 
     definitions = session.usable_definitions(sites_directory)[0]
 
-    async def row(db: Any, one: opt_out_requests.MailRequest) -> dict[str, Any]:
-        names = ("id", "user_id", "record_id", "site", "state", "created_at", "sent_at", "answer_by")
-        failure = await follow_ups.failure(
-            db, one.user_id, one.record_id, definitions.get(one.site), until=one.created_at
-        )
-        overdue = {"overdue": "yes" if one.is_overdue(db.clock.now()) else "no"}
-        return output.fields(one, *names) | overdue | {"follows": failure.event.value if failure else None}
-
     async def read(db: Any) -> list[dict[str, Any]]:
         listed = await opt_out_requests.emails(db, state=state, overdue=overdue, limit=limit)
-        return [await row(db, one) for one in listed]
+        failures, now = await follow_ups.failures(db, listed, definitions), db.clock.now()
+        names = ("id", "user_id", "record_id", "site", "state", "created_at", "sent_at", "answer_by")
+        return [
+            output.fields(one, *names)
+            | {"overdue": "yes" if one.is_overdue(now) else "no"}
+            | {"follows": failures[one.id].event.value if one.id in failures else None}
+            for one in listed
+        ]
 
     output.print_rows(database.read(read), as_json=as_json, none="No opt-outs by email.")
 

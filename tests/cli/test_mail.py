@@ -217,12 +217,15 @@ def test_a_follow_up_says_what_it_follows(office):
         await opt_out_requests.issue_email(db, 1, record_id, SITE.name, requires_approval=True)
 
     office.work(refused)
-    [row] = emails(office)
+    [row] = emails(office, "--sites", "sites")
     assert row["follows"] == "opt-out refused"
     text = office.here("mail", "preview", "1", "--mail", "mail.yaml", "--sites", "sites").stdout
     assert "was sent to you. You refused it." in " ".join(text.split())
     [record] = json.loads(office.here("users", "records", "1", "--sites", "sites", "--json").stdout)
     assert record["email_state"] == "draft"
+    (office.directory / "sites" / "places.yaml").write_text(SITES)  # whose only opt-outs are emails
+    [row] = emails(office, "--sites", "sites")
+    assert row["follows"] is None
 
 
 def test_a_complaint_is_drafted_once_the_answer_is_overdue(drafted):

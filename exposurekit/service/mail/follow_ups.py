@@ -13,7 +13,16 @@ from sqlalchemy import bindparam, func, select
 
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL
 from exposurekit.service.findings.alerts import Event
-from exposurekit.service.mail.opt_out_requests import APPROVED, DRAFT, EMAIL, ENDED, REPLIED, SENDING, SENT
+from exposurekit.service.mail.opt_out_requests import (
+    APPROVED,
+    DRAFT,
+    EMAIL,
+    ENDED,
+    REPLIED,
+    SENDING,
+    SENT,
+    MailRequest,
+)
 from exposurekit.service.sites.definition import Definition
 from exposurekit.service.storage.database import Session
 from exposurekit.service.storage.tables import Instant, alerts, mail_requests, records
@@ -21,11 +30,10 @@ from exposurekit.service.storage.tables import Instant, alerts, mail_requests, r
 # An opt-out that could not be sent is none of them: nobody has asked the site.
 _FAILURES = {Event.OPT_OUT_REFUSED, Event.OPT_OUT_IGNORED, Event.OPT_OUT_UNCONFIRMED}
 _UNSENT, _SENT = (DRAFT, APPROVED, SENDING), (SENT, REPLIED)
-_LISTED_AT = select(records.c.created_at).where(records.c.id == bindparam("record_id"))
 _RECORDS = select(records.c.id, records.c.site, records.c.created_at).where(
     records.c.user_id == bindparam("user_id")
 )
-_HISTORY = (
+_EVENTS = (
     select(alerts.c.record_id, records.c.site, alerts.c.kind, alerts.c.created_at)
     .join(records)
     .where(alerts.c.user_id == bindparam("user_id"))
@@ -117,22 +125,34 @@ async def email_states(
     return states
 
 
-async def failure(
-    session: Session, user_id: int, record_id: int, site: Definition | None, *, until: datetime
-) -> Failure | None:
-    """Return the last failure of a record until an instant; None if no opt-out has failed since it was listed.
+async def failures(
+    session: Session, requests: Sequence[MailRequest], definitions: Mapping[str, Definition]
+) -> Mapping[int, Failure]:
+    """Return what each opt-out by email follows, by request: the last failure of its record until it was created.
 
-    Without its site's definition, removals from sister sites are not considered.
+    Left out are those that follow nothing: no opt-out had failed since the listing was discovered, or the site has no
+    definition, or takes opt-outs only by email.
     """
-    last, _ = await _outcome(session, user_id, record_id, site, until)
-    return last
+    followed: dict[int, Failure] = {}
+    histories: dict[int, _History] = {}
+    for one in requests:
+        site = definitions.get(one.site)
+        if site is None or site.removal.method != "assisted":
+            continue
+        if one.user_id not in histories:
+            histories[one.user_id] = await _history(session, one.user_id)
+        last, _ = _outcome(histories[one.user_id], one.record_id, site, one.created_at)
+        if last is not None:
+            followed[one.id] = last
+    return followed
 
 
 async def next_step(
     session: Session, user_id: int, record_id: int, site: Definition, definitions: Mapping[str, Definition]
 ) -> Step:
     """Return what is next for a ``discovered`` record. The caller has locked the user."""
-    last, listed_at = await _outcome(session, user_id, record_id, site, session.clock.now())
+    history = await _history(session, user_id)
+    last, listed_at = _outcome(history, record_id, site, session.clock.now())
     covering = [
         one for one in await emails(session, user_id) if one.covers(record_id, site.name, definitions)
     ]
@@ -150,17 +170,33 @@ async def next_step(
     return Step.OUTCOME if is_awaited else Step.FORM
 
 
-async def _outcome(
-    session: Session, user_id: int, record_id: int, site: Definition | None, until: datetime
+@dataclass(frozen=True, slots=True)
+class _History:
+    """When the records of a person were discovered, and what came of them: record, site, kind and time, oldest first."""
+
+    discovered_at: Mapping[int, datetime]
+    events: Sequence[tuple[int, str, str, datetime]]
+
+
+async def _history(session: Session, user_id: int) -> _History:
+    values = {"user_id": user_id}
+    discovered_at = {row.id: row.created_at for row in await session.all(_RECORDS, values)}
+    events = [
+        (row.record_id, row.site, row.kind, row.created_at) for row in await session.all(_EVENTS, values)
+    ]
+    return _History(discovered_at, events)
+
+
+def _outcome(
+    history: _History, record_id: int, site: Definition, until: datetime
 ) -> tuple[Failure | None, datetime]:
     """Return the last failure of a record until an instant, and since when it is listed."""
-    [row] = await session.all(_LISTED_AT, {"record_id": record_id})
-    listed_at: datetime = row.created_at
+    listed_at = history.discovered_at[record_id]
     last: Failure | None = None
     sent_at: dict[int, datetime] = {}
     # From sites that the same request removes from: when, and sent when.
     removed: list[tuple[datetime, datetime]] = []
-    for one, name, kind, at in map(tuple, await session.all(_HISTORY, {"user_id": user_id})):
+    for one, name, kind, at in history.events:
         if at > until:
             break
         if kind == Event.OPT_OUT_SUBMITTED:
@@ -172,7 +208,7 @@ async def _outcome(
             listed_at = at
         elif one == record_id and kind in _FAILURES:
             last = Failure(Event(kind), sent_at.get(one, at))
-        elif kind == Event.REMOVAL_VERIFIED and one in sent_at and site and site.clears(name):
+        elif kind == Event.REMOVAL_VERIFIED and one in sent_at and site.clears(name):
             removed.append((at, sent_at[one]))
     sent = [sent for at, sent in removed if at <= listed_at]
     if last is None and sent:

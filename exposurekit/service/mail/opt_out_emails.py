@@ -36,11 +36,7 @@ async def message(
     grant = await consent.in_force(session, request.user_id)
     if grant is None:
         raise ConfigurationError("no consent of the person is on record")
-    failure = None
-    if site.removal.method == "assisted":
-        failure = await follow_ups.failure(
-            session, request.user_id, request.record_id, site, until=request.created_at
-        )
+    failure = (await follow_ups.failures(session, [request], {site.name: site})).get(request.id)
     text = wording.opt_out(
         email.template,
         _listing(site, record),
