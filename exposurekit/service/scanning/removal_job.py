@@ -356,17 +356,22 @@ async def _save_sending(
 ) -> None:
     now, record_id, before = session.clock.now(), job.lease.row_id, opt_out_requests.SENDING
     description = job.site.site(job.subject)
+    if result == "sent" and (email := job.site.removal.email) is not None:
+        answer_by = now + timedelta(days=email.answer_days)
+        await opt_out_requests.record_sent(session, request.id, answer_by=answer_by)
+    if await session.first(_STILL_DISCOVERED, {"record_id": record_id}) is None:
+        # A person sent the form meanwhile, or a sister site's opt-out removes it.
+        await opt_out_requests.change_state(session, request.id, opt_out_requests.ENDED, before=before)
+        await leases.clear(session, records, records.c.id == record_id)
+        return
     if result == "failed" and await _postpone(session, job):
         await opt_out_requests.change_state(session, request.id, opt_out_requests.APPROVED, before=before)
         return
     await leases.complete(session, records, job.lease, due_at=None)
-    if result == "sent" and (email := job.site.removal.email) is not None:
-        answer_by = now + timedelta(days=email.answer_days)
-        await opt_out_requests.record_sent(session, request.id, answer_by=answer_by)
-        if await session.first(_STILL_DISCOVERED, {"record_id": record_id}) is not None:
-            scan_at = schedule.first_verification_at(now, job.site)
-            await removals.submit_removal(session, record_id, description, next_scan_at=scan_at)
-            await submit_sisters(session, context.definitions, job.site, job.user_id, job.subject)
+    if result == "sent":
+        scan_at = schedule.first_verification_at(now, job.site)
+        await removals.submit_removal(session, record_id, description, next_scan_at=scan_at)
+        await submit_sisters(session, context.definitions, job.site, job.user_id, job.subject)
     elif result == "unclear":
         await opt_out_requests.change_state(session, request.id, opt_out_requests.DRAFT, before=before)
     else:

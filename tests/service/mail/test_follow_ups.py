@@ -1,6 +1,7 @@
 """Follow-ups: one email about a listing whose form had no effect, and the form again if that has none either."""
 
 from datetime import timedelta
+from threading import Thread
 
 import pytest
 from support.mail import Zone, request_states, signed, unsigned
@@ -54,6 +55,7 @@ def running_server(tmp_path_factory):
 @pytest.fixture
 def server(running_server):
     running_server.envelopes.clear()
+    running_server.deliver = None
     running_server.answer_to_recipient = running_server.answer_to_message = "250 OK"
     return running_server
 
@@ -572,6 +574,29 @@ def test_a_form_sent_in_spite_of_a_draft_counts(open_house, town, server):
         assert "The listing is still there." in text_of(server.messages[0])
 
 
+@pytest.mark.parametrize(("answer", "state"), [("250 OK", "sent"), ("554 no", "ended")])
+def test_a_form_sent_while_an_email_is_under_way_counts(house, town, server, answer, state):
+    opens(house, town, Seekfolk=followed_up())
+    juniper = house.scanned_juniper()
+    [one] = queued(house).opt_outs
+
+    def report():
+        house.work(lambda work: assisted_opt_outs.report_sent(work, one.id, house.definitions))
+
+    def deliver(_address, _content):
+        reporting = Thread(target=report)
+        reporting.start()
+        reporting.join()
+
+    server.deliver, server.answer_to_message = deliver, answer
+    refused(house)
+    [record] = house.rows(tables.records)
+    first_scan_at = house.clock.now() + timedelta(days=2)  # the site's processing time
+    assert (record.status, record.due_at, record.lease) == ("pending removal", first_scan_at, None)
+    assert request_states(house) == [state]
+    assert house.alert_titles(juniper) == ["New record", "Opt-out refused", "Opt-out submitted"]
+
+
 def test_a_form_sent_with_its_message_ends_the_approved_email(open_house, town, server):
     with open_house(requires_approval=True) as house:
         opens(house, town, Seekfolk=followed_up(confirmed=True))
@@ -586,6 +611,20 @@ def test_a_form_sent_with_its_message_ends_the_approved_email(open_house, town, 
 
         house.work(approved_and_sent)
         assert request_states(house) == ["ended", "ended", "waiting"]
+
+
+def test_the_message_of_a_form_ends_the_draft(open_house, town, server, drop):
+    with open_house(requires_approval=True) as house:
+        opens(house, town, Seekfolk=followed_up(confirmed=True))
+        juniper = house.scanned_juniper()
+        one = refused(house)
+        request = house.work(
+            lambda work: opt_out_requests.issue(work, one.user_id, one.id, one.site, within=None)
+        )
+        drop.deliver(signed(unsigned(house.mail.request_address(request.token), LINK)))
+        house.advance(days=1.1)
+        assert house.statuses(juniper) == {LISTED: "pending removal"}
+        assert request_states(house) == ["ended", "ended", "confirmed"]
 
 
 def test_a_removal_ends_the_draft_about_the_listing(open_house, town, server):
