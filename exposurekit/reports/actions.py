@@ -387,7 +387,11 @@ def _removal_action(
     notes += _not_counted(data, removal, of_site - n, steps) if of_site > n else []
     effect = f"{share} of what is open{' if all succeed' if n > 1 else ''}"
     is_worst = [*statements.most_open(data)] == [removal.site]
-    first = "least time per listing" if data.runs is None else "most expected removals per minute"
+    first = (
+        "least time per listing"
+        if data.runs is None
+        else "most expected removals per minute of what can begin"
+    )
     ranks = [first] if is_first else []
     ranks += [f"most open listings{statements.of_named(data)}"] if is_worst and is_top else []
     effect = f"{enumerate_words(ranks)}: {effect}" if ranks else effect
