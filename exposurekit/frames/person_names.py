@@ -12,7 +12,7 @@ import pandas as pd
 from exposurekit.errors import InvalidArgument, NotFound
 from exposurekit.text.formatting import enumerate_words
 from exposurekit.text.sanitize import plain
-from exposurekit.text.words import fold_case, without_apostrophes
+from exposurekit.text.words import GENERATIONS, fold_case, without_apostrophes
 
 _ALIKE = 0.8  # of two names that may be one, as of `SequenceMatcher`
 _NAMES_MAX = 5  # names in one line; more people are counted
@@ -20,7 +20,7 @@ COMPLETIONS_MAX = 500  # with more people, the completions follow what is typed
 _WORDS_MAX = 8  # of a name whose middle names may be left out
 _HYPHEN = re.compile(r"(?<=[^\W\d_])-(?=[^\W\d_])")
 _LAST_NAME_FIRST = re.compile(  # but not "Ann Lee, MD"
-    r"^([^,]+),(?!\s*(?:jr|sr|ii|iii|iv|md|m\.d|phd|ph\.d|esq)\.?$)\s*([^,]+)$", re.IGNORECASE
+    rf"^([^,]+),(?!\s*(?:{'|'.join(GENERATIONS)}|md|m\.d|phd|ph\.d|esq)\.?$)\s*([^,]+)$", re.IGNORECASE
 )
 
 

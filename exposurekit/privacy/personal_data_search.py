@@ -12,7 +12,7 @@ from functools import cached_property
 from exposurekit.privacy.normalize import Word, ascii_digits, canonical, decoded, readings, spans, words
 from exposurekit.privacy.vocabulary import is_common
 from exposurekit.text.us_addresses import street
-from exposurekit.text.words import TITLES
+from exposurekit.text.words import GENERATIONS, TITLES, without_umlauts
 
 MIN_CHARACTERS = 6  # shorter values occur in any text
 MIN_EMAIL_CHARACTERS = 4
@@ -21,7 +21,6 @@ MIN_JOINED = 8  # characters of a name without its space
 MIN_LAST_NAME = 3  # characters of a last name after an initial or a title
 PHONE_DIGITS = 10
 
-_UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "ø": "oe"})
 _EMAIL_TAG = re.compile(r"\+[\w.-]*@")
 _DIGITS = re.compile(r"\d[\d\s().+/_*~|\u00b7\u2010-\u2015\u2022\u2027\u2212\u2219-]{5,24}\d")
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d(?::?\d\d)*(?:\.\d+)?)?")
@@ -44,7 +43,7 @@ _NAME_GAP = re.compile(r",? |-")
 _INITIAL_GAP = re.compile(r"\.\s?|\s")
 _WORDS_OF_ONE_CHARACTER = frozenset("ai")
 _ENDINGS = re.compile(  # of a full name: suffixes and degrees
-    r"(?: (?:jr|sr|junior|ii|iii|iv|2nd|3rd|4th|md|m d|phd|ph d|esq|dds|d d s|dvm|rn|cpa|jd))+$"
+    rf"(?: (?:{'|'.join(GENERATIONS)}|md|m d|phd|ph d|esq|dds|d d s|dvm|rn|cpa|jd))+$"
 )
 _RUN_ON_SCRIPTS = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "THAI", "LAO", "KHMER", "MYANMAR")
 _RUN_ON_MAX = 12  # characters of a name in them, where a syllable of Hangul counts as up to three
@@ -128,14 +127,14 @@ class PersonalDataSearch:
     def add_name(self, first: object, last: object) -> None:
         """Search for a name: in either order, with or without a middle word, joined, with an initial or a title."""
         first, last = _text(first), _text(last)
-        ways = {(first, last), (_without_umlauts(first), _without_umlauts(last))}
+        ways = {(first, last), (without_umlauts(first), without_umlauts(last))}
         for first_names, last_names in (tuple(map(words, way)) for way in ways):
             if first_names and last_names:
                 self._add_name(first_names, last_names)
 
     def add_full_name(self, name: object) -> None:
         """Search for a full name, and for its first word together with its last; without a title, suffix or degree."""
-        for way in {_text(name), _without_umlauts(_text(name))}:
+        for way in {_text(name), without_umlauts(_text(name))}:
             parts = _without_titles(words(way))
             if len(parts) > 1:
                 self._add_name(parts[:1], parts[-1:])
@@ -380,10 +379,6 @@ def _only_digits(text: str) -> str:
 
 def _is_north_american(digits: str) -> bool:
     return len(digits) == PHONE_DIGITS or (len(digits) == PHONE_DIGITS + 1 and digits[0] == "1")
-
-
-def _without_umlauts(name: str) -> str:
-    return name.casefold().translate(_UMLAUTS)
 
 
 def _text(value: object) -> str:

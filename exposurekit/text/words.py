@@ -24,6 +24,20 @@ GENERATIONS: Mapping[str, int] = {
 _GENERATION = re.compile(rf"(?<=\S)[\s,]+(?:{'|'.join(GENERATIONS)})\.?\s*$", re.IGNORECASE)
 # Words in lower case with which a last name begins.
 _PARTICLES = re.compile(r" (?:d[aeiou]s?|del|della|den|der|la|le|ten|ter|v[ao]n|zu[mr]?) (?=\S)")
+_UMLAUTS = str.maketrans(
+    {
+        "ä": "ae",
+        "ö": "oe",
+        "ü": "ue",
+        "å": "aa",
+        "ø": "oe",
+        "Ä": "Ae",
+        "Ö": "Oe",
+        "Ü": "Ue",
+        "Å": "Aa",
+        "Ø": "Oe",
+    }
+)
 _TRANSLITERATION = str.maketrans(LATIN_TO_ASCII)
 _APOSTROPHES = re.compile("(?<=\\w)['`\u00b4\u02b9\u02bb\u02bc\u2018\u2019](?=\\w)")
 _NON_WORD = re.compile(r"[\W_]+")
@@ -42,6 +56,15 @@ def fold_case(text: str) -> str:
 
 def _without_marks(match: re.Match[str]) -> str:
     return "".join(char for char in match[0] if not unicodedata.combining(char))
+
+
+def without_umlauts(name: str) -> str:
+    r"""Return a name as it is spelled without umlauts, such as Mueller for Müller; without accents it is also Muller.
+
+    >>> without_umlauts("M\u00fcller"), without_umlauts("Mu\u0308ller")
+    ('Mueller', 'Mueller')
+    """
+    return name if name.isascii() else unicodedata.normalize("NFC", name).translate(_UMLAUTS)
 
 
 def without_generation(name: str) -> str:

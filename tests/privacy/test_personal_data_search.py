@@ -15,6 +15,7 @@ def kinds_in(text, **options):
     search.add_name("Odalys", "Fennimoor")
     search.add_full_name("Zoë M. Träumer")
     search.add_email("o.fennimoor+shop@mail.example")
+    search.add_full_name("Ilse Mu\u0308llenko")  # decomposed
     search.add_full_name("Dr. Wren Otterwick Jr., MD")
     search.add_address("street", "12 Elderberry Lane")
     search.add_address("street", "7 Quillfern St #4")
@@ -33,7 +34,7 @@ def names_in(text, first, last, **options):
 
 WRITTEN = {  # ways to write each kind of value
     "name": [
-        *("Wren Otterwick", "OTTERWICK, WREN", "Mr Wren Otterwick III"),
+        *("Ilse Muellenko", "Ilse Mullenko", "Wren Otterwick", "OTTERWICK, WREN", "Mr Wren Otterwick III"),
         *("Odalys Fennimoor", "FENNIMOOR, ODALYS", "odalys q. fennimoor", "OdalysFennimoor@x.example"),
         *("https://x.example/p/odalys-fennimoor/7", "zoe traumer", "Zoe\u0308 Tra\u0308umer"),
         *("Odalys\u200b\u00ad Fennimoor", "Odalys&#32;Fennimoor"),

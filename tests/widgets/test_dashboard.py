@@ -473,6 +473,7 @@ def test_text_matches_ids_and_names():
         "Lee, Ann": [12],
         "doe,josé": [1],
         "Lee, MD": [],
+        "Lee, 3rd": [],
         "sean o'brien": [14],
         "obrien": [14],
         "lucja ann orsted": [15],

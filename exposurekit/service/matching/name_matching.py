@@ -5,7 +5,6 @@ Bartholomew; rapidfuzz measures spelling differences. Nothing is cached, because
 """
 
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -14,7 +13,7 @@ from nicknames import NickNamer
 from rapidfuzz.distance import OSA
 
 from exposurekit.service.accounts.subject import Name
-from exposurekit.text.words import GENERATIONS, fold_case, without_apostrophes, words
+from exposurekit.text.words import GENERATIONS, fold_case, without_apostrophes, without_umlauts, words
 
 NAME_MAX = 120  # characters of a listed name
 _WORDS_MAX = 10
@@ -23,21 +22,6 @@ _BEGINNING_MIN = 3  # letters of a shortened first name: Zeb for Zebediah
 _PARTIAL = -1  # points of an initial, or of the beginning of a first name
 _PART_MIN = 4  # letters of half a double name that is specific enough
 _GENERATION = re.compile(rf"(?<=[\w.])[\s,]+({'|'.join(GENERATIONS)})\b\.?(?=\s*(?:,|$))")
-
-_UMLAUTS = str.maketrans(
-    {
-        "ä": "ae",
-        "ö": "oe",
-        "ü": "ue",
-        "å": "aa",
-        "ø": "oe",
-        "Ä": "Ae",
-        "Ö": "Oe",
-        "Ü": "Ue",
-        "Å": "Aa",
-        "Ø": "Oe",
-    }
-)
 
 _NICKNAMES = NickNamer()
 
@@ -73,13 +57,15 @@ def names_fit(names: Sequence[Name], text: str) -> Fit | None:
     last_names = {_key(name.last) for name in registered}
     if not listed.isascii() and len(listed.split()) == 1:
         listed = _spaced(listed, registered)
-    readings = [reading for text in dict.fromkeys((listed, _spelled_out(listed))) for reading in _parse(text)]
+    readings = [
+        reading for text in dict.fromkeys((listed, without_umlauts(listed))) for reading in _parse(text)
+    ]
     return best_fit(
         fit if at == 0 else replace(fit, reasons=(*fit.reasons, "name: one of the person's other names"))
         for first_names, last in readings
         for at, name in enumerate(registered)
         for spelled in dict.fromkeys(
-            (name, replace(name, first=_spelled_out(name.first), last=_spelled_out(name.last)))
+            (name, replace(name, first=without_umlauts(name.first), last=without_umlauts(name.last)))
         )
         for fit in _compare(spelled, first_names, last, last_names)
     )
@@ -116,11 +102,6 @@ def _compare(name: Name, first_names: list[str], last: str, last_names: set[str]
             name_reasons = [reason for _, reason in (by_last, by_first) if reason] or ["name: the same"]
             is_partial = by_first[0] == _PARTIAL
             yield Fit(by_first[0] + by_last[0] + points, (*name_reasons, *reasons), is_partial)
-
-
-def _spelled_out(name: str) -> str:
-    """Return a name without umlauts, such as Mueller for Müller; without accents it is also Muller."""
-    return name if name.isascii() else unicodedata.normalize("NFC", name).translate(_UMLAUTS)
 
 
 def _spaced(listed: str, names: Sequence[Name]) -> str:
