@@ -11,9 +11,11 @@ import dkim
 from support.small_web import House
 
 from exposurekit.sandbox.world.site_mail import key_of
+from exposurekit.service.mail import opt_out_emails, opt_out_requests
 from exposurekit.service.mail.dkim_signature import DnsUnavailable
 from exposurekit.service.mail.settings import MailSettings
 from exposurekit.service.storage import tables
+from exposurekit.service.storage.database import Session
 
 MAILBOX = "optout@privacy.example"
 SIGNED = ("from", "to", "subject", "date", "message-id", "content-type")
@@ -109,3 +111,14 @@ def request_states(house: House) -> list[str]:
 def message_states(house: House) -> list[tuple[str, str | None]]:
     """What became of each message: its state and the reason."""
     return [(row.state, row.reason) for row in house.rows(tables.mail_messages)]
+
+
+def approve_drafts(house: House) -> None:
+    """Approve every opt-out by email, and do what is due."""
+
+    async def approved(work: Session) -> None:
+        for one in await opt_out_requests.emails(work, state="draft", limit=100):
+            await opt_out_emails.approve(work, one.id)
+
+    house.work(approved)
+    house.idle()

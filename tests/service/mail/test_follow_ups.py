@@ -4,7 +4,7 @@ from datetime import timedelta
 from threading import Thread
 
 import pytest
-from support.mail import Zone, request_states, signed, unsigned
+from support.mail import Zone, approve_drafts, request_states, signed, unsigned
 from support.services import START
 from support.small_web import JUNIPER, Card, Folk, a_house, definition
 from support.smtp_server import an_smtp_server
@@ -112,15 +112,6 @@ def refused(house, site="Seekfolk"):
     house.work(lambda work: assisted_opt_outs.report_failed(work, one.id, house.definitions, refused=True))
     house.idle()
     return one
-
-
-def approve(house):
-    async def approved(work):
-        for one in await opt_out_requests.emails(work, state="draft", limit=100):
-            await opt_out_emails.approve(work, one.id)
-
-    house.work(approved)
-    house.idle()
 
 
 def text_of(message):
@@ -348,7 +339,7 @@ def test_a_draft_covers_the_other_listings_of_its_owner(open_house, town, server
             lambda work: assisted_opt_outs.queue(work, house.definitions, limit=100, is_patient=False)
         )
         assert (without_settings.opt_outs, without_settings.covered) == ((), 2)
-        approve(house)
+        approve_drafts(house)
         assert server.recipients == [TO]
         assert set(house.statuses(juniper).values()) == {"pending removal"}
 
@@ -366,7 +357,7 @@ def test_a_draft_covers_what_is_back_meanwhile(open_house, town, server):
             folks[name].cards.append(Card(f"{name}-1"))
             house.advance(days=7)
         assert (request_states(house), queued(house).covered) == (["draft"], 2)
-        approve(house)
+        approve_drafts(house)
         assert (server.recipients, request_states(house)) == ([TO], ["sent"])
 
 
@@ -440,7 +431,7 @@ def test_a_follow_up_is_prepared_anew_after_a_new_consent(open_house, town, serv
         house.advance(days=8)
         assert (server.recipients, request_states(house)[-2:]) == ([], ["ended", "draft"])
         assert (offered(house), queued(house).covered) == ([], 1)
-        approve(house)
+        approve_drafts(house)
         assert (server.recipients, request_states(house)[-2:]) == ([TO], ["ended", "sent"])
 
 
@@ -513,7 +504,7 @@ def test_a_kill_while_sending_makes_a_draft(open_house, town, server):
         house.work(killed)
         house.advance(hours=2)
         assert (server.envelopes, request_states(house), offered(house)) == ([], ["draft"], [])
-        approve(house)
+        approve_drafts(house)
         assert (server.recipients, request_states(house)) == ([TO], ["sent"])
 
 
@@ -566,11 +557,11 @@ def test_a_form_sent_in_spite_of_a_draft_counts(open_house, town, server):
         one = refused(house)
         house.work(lambda work: assisted_opt_outs.report_sent(work, one.id, house.definitions))
         assert house.statuses(juniper) == {LISTED: "pending removal"}
-        approve(house)
+        approve_drafts(house)
         assert (server.recipients, request_states(house)) == ([], ["ended"])
         house.advance(days=GIVE_UP_DAYS + 2)
         assert (server.recipients, request_states(house)) == ([], ["ended", "draft"])
-        approve(house)
+        approve_drafts(house)
         assert "The listing is still there." in text_of(server.messages[0])
 
 
@@ -650,7 +641,7 @@ def test_only_an_email_about_a_listed_record_is_approved(open_house, town, serve
         subject = house.work(lambda work: users.get_subject(work, juniper["id"]))
         house.work(lambda work: removals.submit_removal(work, one.id, site(subject)))
         with pytest.raises(ConfigurationError, match="request 1: its record is pending removal"):
-            approve(house)
+            approve_drafts(house)
         assert request_states(house) == ["draft"]
 
 

@@ -7,7 +7,7 @@ from email.message import EmailMessage
 
 import pytest
 from sqlalchemy import update
-from support.mail import MAILBOX, message_states, request_states, unsigned
+from support.mail import MAILBOX, approve_drafts, message_states, request_states, unsigned
 from support.services import START
 from support.small_web import JUNIPER, Card, Folk, a_house, by_form, definition
 from support.smtp_server import an_smtp_server
@@ -95,17 +95,6 @@ def report(kind, fields, sender=TO):
     return message
 
 
-def approve(house):
-    """Approve every draft, and do what is due."""
-
-    async def approved(work):
-        for one in await opt_out_requests.emails(work, state="draft", limit=100):
-            await opt_out_emails.approve(work, one.id)
-
-    house.work(approved)
-    house.idle()
-
-
 def arrives(house, drop, *messages):
     drop.deliver(*(message.as_bytes() for message in messages))
     house.work(lambda work: work.run(update(tables.mailboxes).values(due_at=house.clock.now())))
@@ -116,7 +105,7 @@ def test_an_opt_out_is_sent_once_a_person_approves_it(house, server, site, junip
     house.advance(days=1)
     assert (server.recipients, request_states(house)) == ([], ["draft"])
     assert house.statuses(juniper) == {"r1": "discovered"}
-    approve(house)
+    approve_drafts(house)
     assert (server.recipients, request_states(house)) == ([TO], ["sent"])
     assert house.statuses(juniper) == {"r1": "pending removal"}
     site.cards.clear()
@@ -128,7 +117,7 @@ def test_an_opt_out_is_sent_once_a_person_approves_it(house, server, site, junip
 
 
 def test_a_message_says_who_asks_for_what_with_whose_consent(house, server, juniper):
-    approve(house)
+    approve_drafts(house)
     [message], [envelope] = server.messages, server.envelopes
     assert (message["From"], message["To"], message["Cc"], message["Bcc"]) == (MAILBOX, TO, None, None)
     assert envelope.mail_from == message["Reply-To"]
@@ -213,7 +202,7 @@ def test_the_limit_of_a_day_is_for_all_sites(open_house, settings, server, town)
 def test_nothing_is_sent_without_consent(house, server, juniper):
     house.work(lambda work: consent.withdraw(work, juniper["id"], withdrawn_by="her"))
     with pytest.raises(ConfigurationError, match="consent was withdrawn"):
-        approve(house)
+        approve_drafts(house)
     house.advance(days=1)
     assert server.recipients == []
 
@@ -248,7 +237,7 @@ def test_an_approval_ends_with_the_consent(house, server, juniper, stop):
     house.work(resumed)
     house.advance(days=8)
     assert (server.recipients, request_states(house)) == ([], ["ended", "draft"])
-    approve(house)
+    approve_drafts(house)
     assert (server.recipients, request_states(house)) == ([TO], ["ended", "sent"])
 
 
@@ -300,7 +289,7 @@ def test_a_message_has_each_field_that_a_site_may_require():
 
 def test_a_refused_message_is_tried_again_and_then_needs_somebody(house, server, juniper):
     server.answer_to_message = "554 no"
-    approve(house)
+    approve_drafts(house)
     assert (len(server.envelopes), request_states(house)) == (1, ["approved"])
     house.advance(days=6)
     assert (len(server.envelopes), request_states(house)) == (5, ["returned"])
@@ -310,19 +299,19 @@ def test_a_refused_message_is_tried_again_and_then_needs_somebody(house, server,
 
 def test_a_refused_recipient_is_no_reason_to_try_another(house, server, juniper):
     server.answer_to_recipient = "550 nobody"
-    approve(house)
+    approve_drafts(house)
     house.advance(days=6)
     assert (server.envelopes, request_states(house)) == ([], ["returned"])
 
 
 def test_what_may_have_been_sent_is_not_sent_again(house, server, juniper):
     server.answer_to_message = None
-    approve(house)
+    approve_drafts(house)
     assert (len(server.envelopes), request_states(house)) == (1, ["draft"])
     house.advance(days=10)
     assert len(server.envelopes) == 1
     server.answer_to_message = "250 OK"
-    approve(house)
+    approve_drafts(house)
     assert (len(server.envelopes), request_states(house)) == (2, ["sent"])
 
 
@@ -336,7 +325,7 @@ def test_a_kill_while_sending_makes_it_a_draft(house, server, juniper):
     house.work(killed)
     house.advance(hours=2)
     assert (server.envelopes, request_states(house)) == ([], ["draft"])
-    approve(house)
+    approve_drafts(house)
     assert (server.recipients, request_states(house)) == ([TO], ["sent"])
 
 
@@ -345,7 +334,7 @@ def test_a_kill_while_sending_makes_it_a_draft(house, server, juniper):
 
 @pytest.mark.parametrize("way", ["address", "reference"])
 def test_an_answer_is_recorded_and_left_to_a_person(house, server, drop, juniper, way):
-    approve(house)
+    approve_drafts(house)
     [sent] = server.messages
     headers = {"In-Reply-To": sent["Message-ID"]} if way == "reference" else {}
     to = sent["Reply-To"] if way == "address" else MAILBOX
@@ -357,7 +346,7 @@ def test_an_answer_is_recorded_and_left_to_a_person(house, server, drop, juniper
 
 
 def test_a_bounce_needs_a_person(house, server, drop, juniper):
-    approve(house)
+    approve_drafts(house)
     [sent] = server.messages
     arrives(
         house,
@@ -389,7 +378,7 @@ ANSWERED = ("answered", "it answers an opt-out by email")
 )
 def test_only_answers_and_failed_deliveries_end_the_wait(house, server, drop, message, expected):
     """RFC 3464, 2.3.3, and RFC 3834, 5."""
-    approve(house)
+    approve_drafts(house)
     [sent] = server.messages
     message = deepcopy(message)
     message.replace_header("To", sent["Reply-To"])
@@ -412,7 +401,7 @@ def test_an_overdue_answer_can_be_complained_about(house, server, juniper):
 
     with pytest.raises(ConfigurationError, match="request 1 is draft, and its answer is not overdue"):
         complaint()
-    approve(house)
+    approve_drafts(house)
     house.clock.advance(timedelta(days=44))
     with pytest.raises(ConfigurationError, match="is not overdue"):
         complaint()
