@@ -565,9 +565,8 @@ def test_definitions_are_read_by_keyboard_and_followed(fleet):
         page.go_back()
         page.wait_for_function("() => !location.hash")
         word.wait_for()
-        page.wait_for_function(
-            "(one) => one.getBoundingClientRect().top < innerHeight", arg=word.element_handle()
-        )
+        top = "one.getBoundingClientRect().top"
+        page.wait_for_function(f"(one) => 0 < {top} && {top} < innerHeight", arg=word.element_handle())
         head = page.locator("#by_site th[title]").first
         head.locator("button").focus()
         page.keyboard.press("Tab")
