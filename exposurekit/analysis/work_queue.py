@@ -18,7 +18,7 @@ from exposurekit.analysis.step_requirements import DOCUMENT, NEEDS_DOCUMENT, pre
 from exposurekit.contract.types import PENDING_REMOVAL
 from exposurekit.errors import InvalidArgument, MissingColumns
 from exposurekit.frames import DETAILS, procedures_from_steps
-from exposurekit.frames.arrow import texts
+from exposurekit.frames.arrow import categories, take, texts
 from exposurekit.frames.url_columns import by_origin, page_keys
 from exposurekit.text.formatting import enumerate_words
 
@@ -29,6 +29,11 @@ CHECK_MINUTES = 2.0  # to compare a listing or page with the person
 UNKNOWN_RATE = 0.5  # of success, at a site that has decided on no request
 REFUSALS = 2  # a single alert that cannot be done says nothing about the others of its group
 LISTING, PAGE = "listing", "page"
+# Columns of an alert that its place in the order depends on, if the steps have them.
+_OF_ORDER = (
+    *("site", "record_id", "url", "link_url", "label", "first_seen_at"),
+    *("form_values", "user_fields_required_for_removal"),
+)
 _HOST = re.compile(r"(?i)^\s*https?://(?:[^/\\?#@\s]*@)*(?:www\.)?(\[[^\]\s]*\]|[^/\\:?#@\s]+)")
 
 
@@ -100,14 +105,17 @@ def work_queue(
         )
     if not (math.isfinite(check_minutes) and check_minutes >= 0):
         raise InvalidArgument("invalid check_minutes: pass finite minutes, zero or more")
-    alerts = _newest(_alerts(actionable(steps).reset_index(drop=True)))
+    steps = actionable(steps).reset_index(drop=True)
+    alerts = _newest(_alerts(steps))
     n_open = alerts["steps"] - alerts["done"] - alerts["unable"] - alerts.pop("waiting")
-    per_step = alerts["site"].fillna(alerts["group"]).map(by_site).astype("float64").fillna(other)
+    per_step = categories(alerts["site"].fillna(alerts["group"])).map(by_site).astype("float64").fillna(other)
     minutes = (n_open * per_step).astype("float64")
     minutes += check_minutes * (alerts.pop("is_unchecked") & (alerts["state"] == TO_DO))
     alerts["minutes"] = minutes.where(alerts["state"].isin((TO_DO, STARTED)), 0)
-    alerts["success_rate"] = alerts["site"].map(success_rates or {}).astype("float64").fillna(UNKNOWN_RATE)
-    table = _rank(alerts, visit_minutes, stalled or {})
+    rates = categories(alerts["site"]).map(success_rates or {}).astype("float64")
+    alerts["success_rate"] = rates.fillna(UNKNOWN_RATE)
+    ranked = _rank(alerts, visit_minutes, stalled or {})
+    table = _with_details(ranked, steps)
     table.insert(0, "rank", np.arange(1, len(table) + 1))
     return table
 
@@ -125,37 +133,42 @@ def actionable(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _alerts(steps: pd.DataFrame) -> pd.DataFrame:
+    """What the order of the alerts depends on, by user and alert number.
+
+    ``row`` is the position of the first step, and ``procedure`` that of the alert in `procedures_from_steps`.
+    """
     tick = steps["tick"].astype("str").to_numpy() if "tick" in steps else np.full(len(steps), "")
     alert = ["user_id", "alert_number"]
     rows = steps[alert].astype("int64")
     is_open = (tick != DONE) & (tick != UNABLE)
     flags = {"done": tick == DONE, "unable": tick == UNABLE}
     flags |= {"waiting": is_open & _tested(steps, _only_waits), "documents": _tested(steps, _needs_document)}
-    counts = rows.assign(steps=1, **flags).groupby(alert).sum()
-    counts = counts.astype("int64").reset_index()
-    first = steps[~rows.duplicated().to_numpy()]  # columns of an alert repeat on each of its steps
+    counts = rows.assign(steps=1, **flags).groupby(alert).sum().astype("int64").reset_index()
+    needed = [*alert, *(name for name in _OF_ORDER if name in steps)]
+    # Columns of an alert repeat on each of its steps.
+    first = steps.loc[~rows.duplicated().to_numpy(), needed]
     columns = pd.DataFrame(
         {
             **{name: first[name].astype("int64") for name in alert},
+            "row": first.index,
             "group": _groups(first, steps),
             "site": texts(first["site"]),
             "record_id": first["record_id"].astype("Int64"),
             "page": _page_keys(first),
             "first_seen_at": utc_index(_first_seen_at(first)),
             "is_unchecked": first["label"].isna() if "label" in first else True,
-            "url": first["url"].astype("str"),
-            **{name: first[name] for name in DETAILS if name in first},
+            "missing": _unstartable(first),
         }
     )
     table = counts.merge(columns, on=alert)
-    if "step" in steps:
-        table = table.merge(procedures_from_steps(steps), on=alert)
     if "tick_note" in steps:
         notes = steps[tick == UNABLE].astype(dict.fromkeys(alert, "int64")).groupby(alert)["tick_note"].last()
         table = table.merge(notes.reset_index(), on=alert, how="left")
     cases = [table[UNABLE] > 0, table[DONE] == table["steps"], table[DONE] > 0]
     state = np.select(cases, [UNABLE, DONE, STARTED], default=TO_DO)
-    return table.assign(state=pd.Series(state, index=table.index, dtype="str"))
+    return table.assign(
+        state=pd.Series(state, index=table.index, dtype="str"), procedure=np.arange(len(table))
+    )
 
 
 def _page_keys(alerts: pd.DataFrame) -> "pd.Series[Any]":
@@ -172,8 +185,8 @@ def _tested(steps: pd.DataFrame, test: Callable[[str], bool]) -> NDArray[np.bool
     """Whether each step passes a test, which each different text takes once."""
     if "step" not in steps:
         return np.zeros(len(steps), "bool")
-    codes, different = pd.factorize(steps["step"].astype("str"))
-    passed: NDArray[np.bool_] = np.array([*map(test, different.tolist()), False], "bool")[codes]
+    step = categories(steps["step"])
+    passed: NDArray[np.bool_] = np.array([*map(test, step.cat.categories), False], "bool")[step.cat.codes]
     return passed
 
 
@@ -209,10 +222,10 @@ def _groups(alerts: pd.DataFrame, steps: pd.DataFrame) -> "pd.Series[Any]":
 
 def _opt_out_hosts(alerts: pd.DataFrame, steps: pd.DataFrame) -> "pd.Series[Any]":
     alert = ["user_id", "alert_number"]
-    step_texts = steps["step"].astype("str")
-    urls = {text: opt_out_url([text]) for text in step_texts.dropna().unique()}
+    step = categories(steps["step"])
+    urls = {text: opt_out_url([text]) for text in step.cat.categories}
     names = {text: _host(url) for text, url in urls.items() if url is not None}
-    ordered = steps[[*alert, "step_number"]].assign(host=step_texts.map(names).astype("str"))
+    ordered = steps[[*alert, "step_number"]].assign(host=step.map(names).astype("str"))
     with_host = ordered.dropna(subset="host").sort_values([*alert, "step_number"], kind="stable")
     first = with_host.drop_duplicates(alert)
     return alerts[alert].merge(first, on=alert, how="left")["host"].set_axis(alerts.index)
@@ -287,9 +300,10 @@ def _rank(alerts: pd.DataFrame, visit_minutes: float, stalled: Mapping[str, str]
     table["minutes"] += share.where(table["state"].isin((TO_DO, STARTED)), 0.0)
     needs_document = (table.pop("documents") > 0) & (table["state"] == TO_DO)
     documents = pd.Series(NEEDS_DOCUMENT, table.index, dtype="str").where(needs_document)
-    later = _refusals(table).fillna(table["site"].map(stalled).astype("str")).fillna(documents)
-    rank = table["state"].map({STARTED: 0, TO_DO: 0, UNABLE: 3, DONE: 4})
-    unstartable = _unstartable(table).where(rank == 0)
+    reasons = categories(table["site"]).map(stalled).astype("str")
+    later = _refusals(table).fillna(reasons).fillna(documents)
+    rank = categories(table["state"]).map({STARTED: 0, TO_DO: 0, UNABLE: 3, DONE: 4}).astype("int64")
+    unstartable = table.pop("missing").where(rank == 0)
     table["reason"] = unstartable.fillna(later)
     table["rank"] = rank.mask((rank == 0) & later.notna(), 1).mask(unstartable.notna(), 2)
     order = [
@@ -303,10 +317,21 @@ def _rank(alerts: pd.DataFrame, visit_minutes: float, stalled: Mapping[str, str]
         "user_id",
         "alert_number",
     ]
-    table = table.sort_values(order, ascending=[True, True, False, False, True, False, True, True, True])
+    return table.sort_values(order, ascending=[True, True, False, False, True, False, True, True, True])
+
+
+def _with_details(ranked: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
+    """Add what is needed to do the work: many texts, which are copied once, when their order is known."""
+    rows = ranked["row"].to_numpy("int64")
+    details = {name: take(steps[name].array, rows) for name in DETAILS if name in steps}
+    details["url"] = take(steps["url"].astype("str").array, rows)
+    table = ranked.reset_index(drop=True).assign(**details)
+    if "step" in steps:
+        procedures = procedures_from_steps(steps)["opt_out_procedure"].array
+        table["opt_out_procedure"] = take(procedures, ranked["procedure"].to_numpy())
     columns = [
         "person", "site", "name", "reference_id", "state", "minutes", "group", "kind", "user_id", "alert_number",
         "record_id", "steps", DONE, UNABLE, "first_seen_at", "items", "people", "items_per_minute", "success_rate",
         "reason", "url", "opt_out_procedure", *DETAILS,
     ]  # fmt: skip
-    return table[[name for name in dict.fromkeys(columns) if name in table]].reset_index(drop=True)
+    return table[[name for name in dict.fromkeys(columns) if name in table]]

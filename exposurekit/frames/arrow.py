@@ -70,6 +70,17 @@ def texts(column: "pd.Series[Any]") -> "pd.Series[Any]":
     return pd.Series(rows, column.index, name=column.name)
 
 
+def text_array(column: "pd.Series[Any] | pd.Index[Any]") -> pa.Array:
+    """Convert a column of texts to one array of Arrow.
+
+    >>> from exposurekit.frames.arrow import text_array
+    >>> text_array(pd.Series(["removed", None])).to_pylist()
+    ['removed', None]
+    """
+    values = pa.array(column.astype("str").array, pa.large_string(), from_pandas=True)
+    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+
+
 def categories(column: "pd.Series[Any]") -> "pd.Series[Any]":
     """Convert a column of few different texts to categories: what is asked of each is then asked once.
 

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from exposurekit.contract.models import Alert, User
 from exposurekit.errors import MissingColumns
-from exposurekit.frames.arrow import POOL, take
+from exposurekit.frames.arrow import POOL, take, text_array
 from exposurekit.frames.schema import (
     CATEGORY,
     DETAILS,
@@ -160,9 +160,7 @@ def procedures_from_steps(steps: pd.DataFrame) -> pd.DataFrame:
     rows = steps[[*order, "step"]].astype(dict.fromkeys(alert, "int64")).sort_values(order, kind="stable")
     is_first = ~rows.duplicated(alert).to_numpy()
     offsets = np.append(np.flatnonzero(is_first), len(rows)).astype("int32")
-    lists = pa.ListArray.from_arrays(
-        offsets, pa.array(rows["step"].to_numpy("object"), pa.string(), from_pandas=True)
-    )
+    lists = pa.ListArray.from_arrays(offsets, text_array(rows["step"]).cast(pa.string()))
     alerts = rows.loc[is_first, alert].reset_index(drop=True)
     return alerts.assign(opt_out_procedure=pd.Series(pd.array(lists, LISTS_DTYPE), alerts.index))
 

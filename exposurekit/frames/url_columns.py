@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from exposurekit.frames.arrow import text_array
 from exposurekit.text.urls import host, page_key
 
 # Parsers ignore tabs and line ends.
@@ -35,7 +35,7 @@ def by_origin(urls: "pd.Series[Any]", name: Callable[[str], str]) -> "pd.Series[
 
     There are few schemes and hosts, so each is named once.
     """
-    stripped = pc.utf8_trim_whitespace(_texts(urls))
+    stripped = pc.utf8_trim_whitespace(text_array(urls))
     origins = pc.struct_field(pc.extract_regex(stripped, _ORIGIN), "origin").dictionary_encode()
     codes, names = pd.factorize(np.array([*map(name, origins.dictionary.to_pylist()), ""], "object"))
     rows = codes[origins.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
@@ -49,15 +49,10 @@ def page_keys(urls: "pd.Index[str]") -> NDArray[np.object_]:
     >>> page_keys(pd.Index(["https://www.seekfolk.example/people/7/?utm_source=x"])).tolist()
     ['seekfolk.example/people/7']
     """
-    texts = _texts(urls)
+    texts = text_array(urls)
     paths = pc.utf8_rtrim(pc.replace_substring_regex(texts, _SCHEME, ""), "/")
     keys: NDArray[np.object_] = np.array(paths.to_numpy(zero_copy_only=False), "object")
     is_plain = pc.match_substring_regex(texts, _PLAIN).to_numpy(zero_copy_only=False)
     for position in np.flatnonzero(~is_plain).tolist():
         keys[position] = page_key(urls[position])
     return keys
-
-
-def _texts(urls: "pd.Series[Any] | pd.Index[str]") -> pa.Array:
-    texts = pa.array(urls.astype("str").array, pa.large_string(), from_pandas=True)
-    return texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts
