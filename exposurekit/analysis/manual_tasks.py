@@ -20,7 +20,7 @@ from exposurekit.analysis.step_requirements import age_warning, is_named, name_w
 from exposurekit.contract.inputs import ADDRESS_FIELDS
 from exposurekit.errors import InvalidArgument, MissingColumns
 from exposurekit.frames import LISTS_DTYPE, TEXT_DTYPE
-from exposurekit.frames.arrow import lists_of, take
+from exposurekit.frames.arrow import is_in, lists_of, take
 from exposurekit.text.formatting import is_missing
 from exposurekit.text.us_addresses import STATES, address_words, state_code, state_of
 from exposurekit.text.words import words
@@ -225,7 +225,7 @@ def _from_listing(name: str, alerts: pd.DataFrame, listings: pd.DataFrame, rows:
 def with_pages(rows: pd.DataFrame, links: pd.DataFrame) -> pd.DataFrame:
     """Add ``link_contains``, the kinds of data on the page of each alert; missing without a matching link."""
     page = ["user_id", "url"]
-    linked = links[links["url"].isin(rows["link_url"].dropna())].dropna(subset="contains")
+    linked = links[is_in(links["url"], rows["link_url"].dropna())].dropna(subset="contains")
     linked = linked.drop_duplicates(page, keep="last").reset_index(drop=True)
     keys = rows[["user_id", "link_url"]].set_axis(page, axis="columns").astype(linked.dtypes[page].to_dict())
     positions = keys.merge(linked[page].assign(at=linked.index), on=page, how="left")["at"]

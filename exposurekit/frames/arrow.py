@@ -122,6 +122,20 @@ def take(values: Any, rows: NDArray[np.int64]) -> Any:
     return kind.__from_arrow__(pc.take(array, indices, memory_pool=POOL))
 
 
+def is_in(column: "pd.Series[Any]", values: "pd.Series[Any]") -> NDArray[np.bool_]:
+    """Whether each cell is among some values of the same type; pandas would convert each text of these to Python.
+
+    >>> from exposurekit.frames.arrow import is_in
+    >>> is_in(pd.Series(["a", None, "b"]), pd.Series(["b", "c"])).tolist()
+    [False, False, True]
+    """
+    if not isinstance(column.dtype, pd.StringDtype):
+        return column.isin(values).to_numpy("bool")
+    is_among = pc.is_in(text_array(column), value_set=text_array(values), skip_nulls=True)
+    among: NDArray[np.bool_] = is_among.to_numpy(zero_copy_only=False)
+    return among
+
+
 def list_keys(lists: "pd.Series[Any]") -> list[bytes]:
     """Return a key for each list of texts, to group equal ones by: lists have no hash.
 

@@ -28,7 +28,7 @@ from exposurekit.charts.theme import format_duration
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import InvalidArgument
 from exposurekit.exposure import Exposure
-from exposurekit.frames.arrow import texts
+from exposurekit.frames.arrow import is_in, texts
 from exposurekit.frames.person_names import listed_names
 from exposurekit.frames.url_columns import hosts
 from exposurekit.history import Diff, History
@@ -895,7 +895,7 @@ def _with_first_observation(queue: pd.DataFrame, records: pd.DataFrame, links: p
         if "first_seen_at" not in table or of_queue not in queue:
             continue
         wanted = queue[of_queue].dropna().astype(table[key].dtype)
-        listed = table.loc[table[key].isin(wanted), ["user_id", key, "first_seen_at"]]
+        listed = table.loc[is_in(table[key], wanted), ["user_id", key, "first_seen_at"]]
         listed = listed.dropna().drop_duplicates(["user_id", key])
         rows = queue[["user_id", of_queue]].rename(columns={of_queue: key})
         is_item = rows[key].notna().to_numpy("bool")

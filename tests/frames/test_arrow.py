@@ -91,6 +91,14 @@ def test_categories_become_the_text_of_each_row(values):
     pd.testing.assert_series_equal(texts(column), column.astype("str"))
 
 
+@pytest.mark.parametrize("dtype", ["str", "object", "category"])
+@pytest.mark.parametrize("values", [["b", "c"], []])
+def test_membership_is_that_of_pandas(dtype, values):
+    column = pd.Series(["b", None, "a", "b"], dtype=dtype).iloc[::-1]
+    among = pd.Series(values, dtype="str")
+    assert arrow.is_in(column, among).tolist() == column.isin(among).tolist()
+
+
 @pytest.mark.parametrize("chunks", [[], [["b", None]], [["b"], [], ["a", None]]])
 @pytest.mark.parametrize("kind", [pa.large_string(), pa.list_(pa.string())])
 @pytest.mark.parametrize("at_once", [2, 100])
