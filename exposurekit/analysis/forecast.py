@@ -142,10 +142,14 @@ def _with_site_numbers(*tables: pd.DataFrame) -> tuple[list[pd.DataFrame], int]:
     """Number the sites; if a table has none, all listings are of one."""
     if not all("site" in table for table in tables):
         return [table.assign(site=0) for table in tables], 1
-    names, site = group_codes(pd.concat([table[["site"]] for table in tables]), "site")
-    ends = np.cumsum([len(table) for table in tables])
-    split = zip(tables, np.split(site, ends[:-1]), strict=True)
-    return [table.assign(site=number) for table, number in split], max(len(names), 1)
+    codes, of_tables = zip(
+        *(pd.factorize(table["site"], use_na_sentinel=False) for table in tables), strict=True
+    )
+    distinct = pd.DataFrame({"site": [site for sites in of_tables for site in sites]})
+    names, numbers = group_codes(distinct, "site")
+    ends = np.cumsum([len(sites) for sites in of_tables])
+    split = zip(tables, codes, np.split(numbers, ends[:-1]), strict=True)
+    return [table.assign(site=number[code]) for table, code, number in split], max(len(names), 1)
 
 
 @dataclass(frozen=True, slots=True)

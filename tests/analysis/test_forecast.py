@@ -318,6 +318,13 @@ def test_without_sites_all_listings_have_the_same_rates():
         pd.testing.assert_frame_equal(forecast(*some, at=NOW, days=[12]), expected)
 
 
+def test_sites_may_be_text_or_categories():
+    gone, *others = two_sites("Relists")
+    as_categories = gone.assign(site=pd.Categorical(gone["site"], ["Unused", "Never", "Relists"]))
+    expected = forecast(gone, *others, at=NOW, days=[12])
+    pd.testing.assert_frame_equal(forecast(as_categories, *others, at=NOW, days=[12]), expected)
+
+
 def test_relisted_listings_are_removed_at_the_rate_of_their_site():
     """At one site all are removed after five days and relisted after ten; at the other all stay."""
     gone = records(*[(1, "removed", 90, 8.5)] * 50).assign(site="Relists")
