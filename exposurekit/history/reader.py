@@ -3,6 +3,7 @@
 import contextlib
 import functools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
@@ -26,6 +27,7 @@ from exposurekit.text.times import DAY, EPOCH, When, end_of_day, format_time, pa
 
 MAX_TRIES = 5
 MAX_JOIN_ROWS = 250_000  # joined at a time
+_SORTED_AT_ONCE = 2  # columns
 MIN_TIME, MAX_TIME = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
 MIN_DAY, MAX_DAY = -(2**31), 2**31 - 1
 
@@ -315,7 +317,7 @@ class HistoryReader:
     @cached_answer
     def _alerts(self, until: datetime, latest: AsOf, only: tuple[str, ...] | None) -> pd.DataFrame:
         """Return every alert, or some columns of it, with its record's."""
-        alerts = _in_service_order(self._items("alert", until, latest, only).drop(columns="key"))
+        alerts = self._items("alert", until, latest, only).drop(columns="key")
         users = alerts["user_id"].to_numpy()
         numbers = np.arange(len(users)) - np.searchsorted(users, users)
         # What an alert repeats of its record may be older than the record.
@@ -525,7 +527,7 @@ class HistoryReader:
         state = "status" if kind == "record" else "presence"
         named = [column.name for column in frames.TABLES[content] if only is None or column.name in only]
         columns = [name for name in named if name != state]
-        rows = _in_item_order(self._item_rows(kind, until, latest, columns, selected))
+        rows = _ordered(self._item_rows(kind, until, latest, columns, selected), kind)
         table = frames.frame(content, [rows], only=columns)
         table[state] = _statuses(rows)
         for name in (*_OBSERVATION_COLUMNS, "key"):
@@ -592,12 +594,24 @@ class HistoryReader:
         return selected
 
 
-def _in_item_order(rows: pa.Table) -> pa.Table:
-    """Sort the rows. If nothing else holds the table, each column is freed as soon as it is sorted."""
-    order = pa.array(np.lexsort([rows[name].to_numpy() for name in reversed(sql.ITEM_ORDER)]))
+def _ordered(rows: pa.Table, kind: str) -> pa.Table:
+    """Sort items. If nothing else holds the table, each column is freed as soon as it is sorted."""
+    order = _order(rows, kind)
     columns = dict(zip(rows.column_names, rows.columns, strict=True))
     del rows
-    return pa.table({name: pc.take(columns.pop(name), order, memory_pool=_POOL) for name in [*columns]})
+    names = [*columns]
+    with ThreadPoolExecutor(_SORTED_AT_ONCE) as pool:
+        taken = pool.map(lambda name: pc.take(columns.pop(name), order, memory_pool=_POOL), names)
+        return pa.table(dict(zip(names, taken, strict=True)))
+
+
+def _order(rows: pa.Table, kind: str) -> pa.Array:
+    """The order of some items, alerts of a person as the service has them: listed ones first, then by its list."""
+    user, first, key = (rows[name].to_numpy() for name in sql.ITEM_ORDER)
+    if kind != "alert":
+        return pa.array(np.lexsort([key, first, user]))
+    is_gone = pc.not_equal(rows["thing_status"], LISTED).to_numpy()
+    return pa.array(np.lexsort([key, rows["alert_number"].to_numpy(), first, is_gone, user]))
 
 
 def _checked(table: str, columns: Sequence[str] | None, always: tuple[str, ...]) -> tuple[str, ...] | None:
@@ -632,13 +646,3 @@ def _merged(transitions: pd.DataFrame) -> pd.DataFrame:
 
 def _day(at: datetime) -> int:
     return (at - EPOCH) // DAY
-
-
-def _in_service_order(alerts: pd.DataFrame) -> pd.DataFrame:
-    """Sort the alerts of each person: listed ones first, then by first observation and position in the service's list."""
-    is_gone = (alerts["presence"] != LISTED).to_numpy("bool")
-    names = ("alert_number", "first_seen_at", "user_id")
-    number, first, user = (
-        alerts[name].to_numpy("datetime64[us]" if name == "first_seen_at" else "int64") for name in names
-    )
-    return alerts.take(np.lexsort([number, first, is_gone, user])).reset_index(drop=True)
