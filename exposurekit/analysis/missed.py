@@ -128,7 +128,7 @@ def _cells(pages: Mapping[str, pd.DataFrame]) -> tuple[list[str], Ints]:
     """
     ways = [way for way, table in pages.items() if len(table)]
     if len(ways) < 2:  # noqa: PLR2004  nothing to compare, so no address needs to be normalized
-        n = [len(pages[way].drop_duplicates(["user_id", "address"])) for way in ways]
+        n = [int((~pages[way].duplicated(["user_id", "address"])).sum()) for way in ways]
         return ways, np.array([0, *n], "int64")
     rows = pd.concat(
         [pages[way][["user_id", "address"]].assign(bit=1 << number) for number, way in enumerate(ways)]

@@ -1,6 +1,7 @@
 """Arrow tables to pandas, without loss."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -148,8 +149,9 @@ def list_keys(lists: "pd.Series[Any]") -> list[bytes]:
     flat = pc.list_flatten(cells)
     flat = flat.combine_chunks() if isinstance(flat, pa.ChunkedArray) else flat
     codes = flat.dictionary_encode().indices.to_numpy()
-    ends = np.cumsum(pc.list_value_length(cells).fill_null(0).to_numpy())
-    return [part.tobytes() for part in np.split(codes, ends[:-1])] if len(lists) else []
+    ends = np.cumsum(pc.list_value_length(cells).fill_null(0).to_numpy()) * codes.itemsize
+    data = codes.tobytes()
+    return [data[begin:end] for begin, end in pairwise([0, *ends.tolist()])]
 
 
 def lists_of(values: Sequence[Sequence[str] | None]) -> Any:

@@ -143,7 +143,8 @@ class ReportData:
     @cached_property
     def namesakes(self) -> Counter[int]:
         """How many listings of the manual work have another name than those on file, by user."""
-        queue = self.open_work.dropna(subset="site").head(TASKS_MAX)
+        listings = np.flatnonzero(self.open_work["site"].notna())
+        queue = self.open_work.iloc[listings[:TASKS_MAX]]
         return Counter(
             user
             for user, task in zip(queue["user_id"].tolist(), tasks(queue), strict=True)
@@ -163,14 +164,15 @@ class ReportData:
 
     @cached_property
     def manual_pages(self) -> pd.DataFrame:
-        """The web pages among the manual work that waits: a row for each person on a page."""
+        """The ``url`` and ``label`` of the web pages among the manual work that waits: a row for each person on a page."""
         waiting = self.open_work
-        return waiting[waiting["site"].isna()]
+        return waiting.loc[waiting["site"].isna(), ["url", "label"]]
 
     @cached_property
     def manual_listings(self) -> pd.DataFrame:
-        """The listings among the manual work that waits, each once."""
-        listings = self.open_work.dropna(subset="site")
+        """The ``user_id``, ``record_id``, ``site`` and ``success_rate`` of the listings of the manual work that waits, each once."""
+        columns = ["user_id", "record_id", "site", "success_rate"]
+        listings = self.open_work[columns].dropna(subset="site")
         is_identified = listings["record_id"].notna().all()
         return listings.drop_duplicates(["user_id", "record_id"]) if is_identified else listings
 
@@ -359,10 +361,10 @@ class ReportData:
     @cached_property
     def unchecked_sites(self) -> frozenset[str]:
         """The sites whose manual work requires values of which it is not known whether they are on file."""
-        waiting = self.open_work.dropna(subset="site")
-        if self.has_form_values or "user_fields_required_for_removal" not in waiting:
+        columns = ["site", "user_fields_required_for_removal"]
+        if self.has_form_values or not {*columns} <= {*self.open_work}:
             return frozenset()
-        required = waiting.loc[waiting["user_fields_required_for_removal"].notna()]
+        required = self.open_work[columns].dropna()
         fields = required["user_fields_required_for_removal"].explode()
         is_needed = fields.notna() & ~fields.isin(_NAMES)
         return frozenset(texts(required["site"]).reindex(fields.index[is_needed].unique()))

@@ -41,9 +41,10 @@ def removals(
     group = by.ngroup().to_numpy("int64")
     order = np.argsort(group, kind="stable")
     parts = np.split(order, np.flatnonzero(np.diff(group[order])) + 1)
+    sums = waiting[["user_id", "minutes", "success_rate"]]
     return tuple(
         _removal(
-            waiting.iloc[rows],
+            sums.iloc[rows],
             [_text(cell) for cell in words.iloc[rows[0]]],
             tuple(map(str, procedures.iloc[rows[0]])),
             tuple(described[row] for row in rows if row < len(described)),
