@@ -1,6 +1,7 @@
 """Arrow tables to pandas, without loss."""
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Protocol, runtime_checkable
 
@@ -12,7 +13,8 @@ from numpy.typing import NDArray
 
 from exposurekit.errors import InvalidArgument
 
-# Arrow's own pool retains what it frees, and is slower for many short-lived small arrays.
+# Arrow's own pool retains what it frees, is slower for many short-lived small arrays, and takes huge pages: the system has
+# to clear them, and to make room for them.
 POOL = pa.system_memory_pool()
 _TAKEN_AT_ONCE = 10_000  # rows
 _TEXT: Any = pd.StringDtype(na_value=np.nan)
@@ -121,6 +123,23 @@ def take(values: Any, rows: NDArray[np.int64]) -> Any:
     parts = np.array_split(rows, -(-len(rows) // _TAKEN_AT_ONCE) or 1)  # what is taken grows by copying
     indices = pa.chunked_array([pa.array(part, mask=part < 0, memory_pool=POOL) for part in parts])
     return kind.__from_arrow__(pc.take(array, indices, memory_pool=POOL))
+
+
+@contextlib.contextmanager
+def system_memory() -> Iterator[None]:
+    """Let all of this process, also pandas, take Arrow's memory from `POOL` meanwhile.
+
+    >>> from exposurekit.frames.arrow import system_memory
+    >>> with system_memory():
+    ...     pa.default_memory_pool().backend_name
+    'system'
+    """
+    before = pa.default_memory_pool()
+    pa.set_memory_pool(POOL)
+    try:
+        yield
+    finally:
+        pa.set_memory_pool(before)
 
 
 def is_in(column: "pd.Series[Any]", values: "pd.Series[Any]") -> NDArray[np.bool_]:

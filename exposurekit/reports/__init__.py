@@ -23,6 +23,7 @@ import pandas as pd
 
 from exposurekit.errors import ConfigurationError, InvalidArgument
 from exposurekit.exposure import Exposure
+from exposurekit.frames.arrow import system_memory
 from exposurekit.history import History
 from exposurekit.privacy import pseudonyms
 from exposurekit.reports import leak_check, pdf
@@ -47,6 +48,7 @@ _IMAGES = {
 __all__ = ["KINDS", "Action", "Fact", "Removal", "Report", "Section", "report"]
 
 
+@system_memory()  # half a second less for a million records
 def report(
     source: Exposure | History,
     path: str | os.PathLike[str] | None = None,

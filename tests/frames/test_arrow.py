@@ -99,6 +99,17 @@ def test_membership_is_that_of_pandas(dtype, values):
     assert arrow.is_in(column, among).tolist() == column.isin(among).tolist()
 
 
+def test_memory_is_of_the_system_until_an_error():
+    @arrow.system_memory()
+    def raise_name():
+        raise InvalidArgument(pa.default_memory_pool().backend_name)
+
+    before = pa.default_memory_pool().backend_name
+    with pytest.raises(InvalidArgument, match="system"):
+        raise_name()
+    assert pa.default_memory_pool().backend_name == before
+
+
 @pytest.mark.parametrize("chunks", [[], [["b", None]], [["b"], [], ["a", None]]])
 @pytest.mark.parametrize("kind", [pa.large_string(), pa.list_(pa.string())])
 @pytest.mark.parametrize("at_once", [2, 100])
