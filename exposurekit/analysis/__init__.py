@@ -5,7 +5,7 @@
     statuses          the statuses of a listing               counts            listings by site, user and status
     by_kind           exposed data by kind and state          status_over_time  counts per day, week or month
     diff              changes between two instants            survival          time to removal
-    relistings        listings that reappear after a removal  failed_removals   requests without effect, and overdue ones
+    relistings        listings that reappear after a removal  failed_removals   requests not carried out, and overdue ones
     forecast          expected number of open listings        definitions       what each figure means
     bootstrap         future days, drawn from past ones       data_quality      precision, coverage, site health
     blockers          missing fields that block removals      work_queue        manual work in order of yield

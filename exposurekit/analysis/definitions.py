@@ -31,6 +31,11 @@ _IF_DONE = (
     "expected number of open listings if all manual work is done now and succeeds at the success rates of the sites, as in "
     "expected removals"
 )
+_LATE = (
+    "after the time in which 95% of the site's removals were done; on sites with fewer than five removals, "
+    f"for {STALLED_DAYS} days or more"
+)
+_NOT_CARRIED_OUT = f"of removal requests: refused, or still pending {_LATE}, even if the listing is marked discovered again since"
 _LISTED_AGAIN = "listings that were listed again after they were removed or had vanished, however often"
 DEFINITIONS: Mapping[str, str] = {
     OPEN: _OPEN,
@@ -48,14 +53,12 @@ DEFINITIONS: Mapping[str, str] = {
     NEW: "first observed in this period, for a user who was already monitored or has registered since monitoring began",
     ENTERED_SCOPE: "already listed when monitoring of its user began or resumed; not a new listing",
     AGAIN: "listed again after it was removed or had vanished",
-    FAILED: "the request was refused or ignored: a pending removal has the status discovered again",
+    FAILED: "the request was refused or not carried out: a pending removal has the status discovered again",
     "requested": "the removal requests to the site that the runs saw; the table of sites also counts what it answered between "
     "two runs",
-    "without_effect": "still pending after the time in which 95% of the site's removals were done; on sites with fewer than five removals, "
-    f"for {STALLED_DAYS} days or more",
-    "refused": "of requests: answered without a removal, sooner than a request counts as ignored",
-    "ignored": "of requests: was pending longer than 95% of the site's removals took, even if the listing is marked discovered again "
-    f"since; on sites with fewer than five removals, was pending for {STALLED_DAYS} days or more",
+    "without_effect": f"still pending {_LATE}",
+    "refused": "of removal requests: answered without a removal, sooner than a request counts as not carried out",
+    "ignored": f"{_NOT_CARRIED_OUT}; refused ones are not included".replace("refused, or ", "", 1),
     "expected removals": "listings times the success rate of their site: (requests that succeeded + 1) / (decided + 2)",
     "listed_again": _LISTED_AGAIN,
     CHANGED: "changed from one open status to another",
@@ -110,12 +113,12 @@ TERMS: Mapping[str, str] = {  # words of sentences; a report defines those that 
     "loaded; how long the site had listed them by then is not known; one that is listed again is followed anew",
     "listing": "what a people-search site shows about a person",
     "expected removals": DEFINITIONS["expected removals"],
-    "ignored": DEFINITIONS["ignored"],
     "refused": DEFINITIONS["refused"],
     "match": "a listing that the service judged to be about a person",
     "median": "the middle value: of times to removal, the age by which half of the listings were removed",
     "n": "the number of listings behind an estimate, with each relisting counted anew; with few, it is rough",
-    "no effect": f"of a request: {DEFINITIONS['without_effect']}",
+    "not carry out": _NOT_CARRIED_OUT,
+    "not carried out": _NOT_CARRIED_OUT,
     "point": _POINTS,
     "relisting": DEFINITIONS[AGAIN],
     "required value": "what a site's form asks for, such as an email address: without it, a removal cannot start",

@@ -1,4 +1,4 @@
-"""Removals that failed, had no effect or were undone, when a request is overdue, and how many requests succeed."""
+"""Removals that failed, were not carried out or were undone, when a request is overdue, and how many requests succeed."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -29,7 +29,7 @@ def failed_removals(
     at: datetime,
     overdue_after: Mapping[str, int] | None = None,
 ) -> pd.DataFrame:
-    """Count per site the removals that were requested, and those that failed, had no effect or were undone.
+    """Count per site the removals that were requested, and those that failed, were not carried out or were undone.
 
     A request that was made and answered between two runs is in no status that a run observed, so it is not counted.
 
@@ -39,7 +39,7 @@ def failed_removals(
         records: A table as returned by `History.records()`: ``site``, ``status``, ``changed_at`` (UTC).
         relistings: A table as returned by `History.relistings()`: ``site``, ``user_id``, ``key``, ``status``.
         at: The instant to which days are counted.
-        overdue_after: The days after which a pending request is without effect, by site, as from `overdue_days`; of other
+        overdue_after: The days after which a pending request counts as not carried out, by site, as from `overdue_days`; of other
             sites, `STALLED_DAYS`.
 
     Returns:
@@ -128,7 +128,7 @@ def outcomes(requests: pd.DataFrame, *, at: datetime) -> "pd.Series[str]":
 def success_rates(requests: pd.DataFrame, *, at: datetime) -> dict[str, float]:
     """Return the expected share of requests that succeed, by site: (granted + 1) / (decided + 2).
 
-    A site that refused or ignored every request is still given some chance, and a smaller one after twenty requests than
+    A site that carried out no request is still given some chance, and a smaller one after twenty requests than
     after one. A site that has decided on no request is not in the result: `work_queue` gives it `UNKNOWN_RATE`.
 
     Args:

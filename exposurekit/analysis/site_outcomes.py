@@ -58,8 +58,8 @@ def site_outcomes(
     >>> none = history.relistings().head(0)
     >>> requests, declared = history.removal_requests().head(0), history.declared_days().head(0)
     >>> analysis.site_outcomes(records, requests, none, declared, at=at)[["site", "verdict", "waiting"]]
-           site              verdict  waiting
-    0  Seekfolk  no request seen yet        2
+           site                      verdict  waiting
+    0  Seekfolk  no removal request seen yet        2
     """
     MissingColumns.check("site_outcomes", records, ("user_id", "site", "status", "changed_at"))
     back = ("user_id", "key", "site", "status")
@@ -106,7 +106,7 @@ def site_outcomes(
 
 
 def is_refusing(outcomes: pd.DataFrame) -> "pd.Series[bool]":
-    """Return which sites refused or ignored requests, if none of their listings has gone yet."""
+    """Return which sites refused requests or did not carry them out, if none of their listings has gone yet."""
     return (outcomes[REFUSED] + outcomes[IGNORED] > 0) & (
         outcomes["listed_again"] + outcomes["not_listed_again"] == 0
     )
@@ -132,6 +132,9 @@ def _verdict(row: Mapping[Hashable, Any]) -> str:
 
 
 def in_vain(outcomes: Mapping[Hashable, Any]) -> str:
-    """How many requests a site refused and ignored, in words; empty if none."""
-    parts = [f"{did} {outcomes[did]:,}" for did in (REFUSED, IGNORED) if outcomes[did]]
-    return f"{' and '.join(parts)} of {pluralize(outcomes['requested'], 'request')}" if parts else ""
+    """How many requests a site did not carry out, and how many of these it refused, in words; empty if none."""
+    refused, ignored = outcomes[REFUSED], outcomes[IGNORED]
+    n, of_all = refused + ignored, pluralize(outcomes["requested"], "removal request")
+    if not ignored:
+        return f"refused {refused:,} of {of_all}" if refused else ""
+    return f"did not carry out {n:,} of {of_all}{f' ({refused:,} refused)' if refused else ''}"

@@ -11,10 +11,10 @@ STALLED_REMOVALS, STALLED_DAYS = 3, 14  # this many requests, this long ago, and
 
 
 def stalled_sites(transitions: pd.DataFrame, as_of: datetime) -> dict[str, str]:
-    """Return the sites that remove nothing, with the reason: requests to them have had no effect so far.
+    """Return the sites that remove nothing, with the reason: they did not carry out requests so far.
 
     A site is stalled if at least `STALLED_REMOVALS` removals were requested `STALLED_DAYS` days before ``as_of`` or
-    earlier and have had no effect, and no listing ever went from it. A request that was refused is not a reason to
+    earlier and were not carried out, and no listing ever went from it. A request that was refused is not a reason to
     wait: the service could not remove the listing, so a person has to. ``transitions`` count the records of a ``site`` that went from
     ``prev_status`` (missing: first observation) to ``status`` on a ``day`` (days since 1970-01-01).
     """
@@ -25,7 +25,7 @@ def stalled_sites(transitions: pd.DataFrame, as_of: datetime) -> dict[str, str]:
     requests = transitions["n"].where(is_request, 0) - transitions["n"].where(is_refusal, 0)
     responsive = {*site[status.isin(CLOSED)]}
     return {
-        str(name): f"{n:,} removals requested {STALLED_DAYS} or more days ago have had no effect"
+        str(name): f"{n:,} removal requests were not carried out within {STALLED_DAYS} days"
         for name, n in requests.groupby(site).sum().items()
         if n >= STALLED_REMOVALS and name not in responsive
     }

@@ -18,7 +18,7 @@ FIRST_REMOVED = "first_removed"  # removed between two runs, and first observed 
 EXITS = (REMOVED, FIRST_REMOVED, VANISHED, UNKNOWN, OPEN)
 FLOWS = (ENTERED, RETURNED, *EXITS)
 MIN_N = 5  # fewer episodes have neither a median nor a share never removed
-UNREQUESTED = "no request seen yet"
+UNREQUESTED = "no removal request seen yet"
 _MEDIAN, NEVER = ("median_days", "median_low", "median_high"), ("never", "never_low", "never_high")
 _ROUNDING = 1e-12  # rounding may put a product of fractions just above one half
 # Share of the change between neighbouring steps by which a straight line between runs may err.

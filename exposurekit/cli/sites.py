@@ -36,7 +36,7 @@ NO_MAILBOX = (
 )
 NO_SMTP = "removal.email needs a server for sending: add the block smtp to the settings of the mailbox"
 NO_FOLLOW_UP = (
-    "removal.email: without the block smtp in the settings of the mailbox, an opt-out that had no effect is not followed up "
+    "removal.email: without the block smtp in the settings of the mailbox, an opt-out that was not carried out is not followed up "
     "by email"
 )
 OTHER_HOST = "removal.confirm.link_host is a host of neither the form nor removal.confirm.from: compare it with a real message"

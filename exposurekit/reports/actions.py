@@ -43,7 +43,7 @@ _TO_CHECK = "check that the required values are on file"
 
 
 def _refuses(data: ReportData, site: str | None) -> bool:
-    """Whether a site refused or ignored requests, and has removed nothing."""
+    """Whether a site refused requests or did not carry them out, and has removed nothing."""
     outcomes = data.tables["site_outcomes"]
     return outcomes is not None and bool((is_refusing(outcomes) & (outcomes["site"] == site)).any())
 
@@ -52,12 +52,12 @@ def _basis(data: ReportData, site: str) -> str:
     """What the expected removals of a site rest on: what came of the requests to it, or that they are assumed."""
     granted, decided = data.decisions.get(site, (0, 0))
     if not decided:
-        return f"{_ASSUMED}: no request decided yet"
+        return f"{_ASSUMED}: no removal request answered yet"
     outcomes = data.tables["site_outcomes"]
     if outcomes is not None and _refuses(data, site):
         [row] = outcomes[outcomes["site"] == site].to_dict("records")
         return f"{in_vain(row)} so far"
-    return f"{granted:,} of {pluralize(decided, 'request')} succeeded"
+    return f"carried out {granted:,} of {pluralize(decided, 'removal request')} so far"
 
 
 def totals(data: ReportData, actions: Sequence[Action]) -> tuple[Action, ...]:
@@ -302,7 +302,7 @@ def _first(actions: Sequence[Action], pending: Action | None) -> list[Action]:
 
 
 def _pending_action(data: ReportData, keys: AbstractSet[str]) -> Action | None:
-    """From when on pending removals have to be checked: the day after which the first request counts as ignored."""
+    """From when on pending removals have to be checked: the day after which the first request counts as not carried out."""
     key = next((one for one in _WITH_PENDING if one in keys), None)
     n, records = data.open_parts[2], data["records"]
     if not n or key is None or "changed_at" not in records:

@@ -37,6 +37,7 @@ _ASSUMED = (
     f"{format_duration(CHECK_MINUTES)} to check a listing or page without a label"
 )
 _WAITING = "steps that only wait take none"
+NOT_IN_TIME = "not carried out in the usual time"
 _HALF_MIN = 5  # of so many listings, it is said what holds for half
 _CODE = {  # what analysts can do, and how
     "Begin with": ("import exposurekit as ek; {begin}",),
@@ -153,7 +154,7 @@ def parts(data: ReportData) -> Iterator[str]:
     """Why listings are open, a phrase with its number for each reason; and how many others were not verified as removed."""
     if data.open_records.empty:
         return
-    by_hand, rest, being_removed, no_effect = data.open_parts
+    by_hand, rest, being_removed, not_carried_out = data.open_parts
     since = f"{_without_request(data)}{_waiting_since(data)}"
     pending = "pending removal (for how long is not known)"
     under_way = (
@@ -165,12 +166,20 @@ def parts(data: ReportData) -> Iterator[str]:
         (by_hand, f"needs manual work{since}", f"need manual work{since}"),
         *_without_work(data, rest),
         (being_removed, *under_way),
-        (no_effect, "request has had no effect", "requests have had no effect"),
     ):
         if n:
             yield f"{n:,} {one if n == 1 else many}"
+    if not_carried_out:
+        yield _not_carried_out(not_carried_out, being_removed)
     if others := _not_verified(data):
         yield f"besides,{others.removesuffix('.')}"
+
+
+def _not_carried_out(n: int, others: int) -> str:
+    """How many pending requests a site did not carry out in the usual time, of how many."""
+    was, pending = "was" if n == 1 else "were", n + others
+    of_all = f"{n:,} of {pending:,} pending removal requests" if others else pluralize(n, "removal request")
+    return f"{of_all} {was} {NOT_IN_TIME}"
 
 
 def _not_verified(data: ReportData) -> str:
@@ -331,7 +340,7 @@ def _request_successes(data: ReportData) -> str:
 
 
 def _outcomes_of_requests(data: ReportData) -> dict[str, int]:
-    """How many requests were followed by a removal, were refused or ignored, or are pending."""
+    """How many requests were followed by a removal, were refused or not carried out, or are pending."""
     requests = data["removal_requests"]
     outcome = request_outcomes(requests, at=data.as_of)
     return {
@@ -448,14 +457,17 @@ def _median_fact(data: ReportData, removal: Mapping[Hashable, Any]) -> Fact:
 
 
 def _request_counts(data: ReportData) -> str:
-    """How many requests succeeded, were refused or ignored, or are pending; a relisted listing has one each time."""
+    """How many requests were carried out, refused, not carried out in time, or are pending; a relisted listing has one each time."""
     n = _outcomes_of_requests(data)
     pending = n[PENDING_REMOVAL]
-    others = [f"{n[did]:,} {'was' if n[did] == 1 else 'were'} {did}" for did in (REFUSED, IGNORED) if n[did]]
-    others += [f"{pending:,} {'is' if pending == 1 else 'are'} pending"] if pending else []
-    return ", ".join(
-        [f"of {pluralize(len(data['removal_requests']), 'request')} {n[REMOVED]:,} succeeded", *others]
-    )
+    words = {REMOVED: "carried out", REFUSED: "refused", IGNORED: NOT_IN_TIME}
+    parts = [
+        f"{n[did]:,} {'was' if n[did] == 1 else 'were'} {what}"
+        for did, what in words.items()
+        if n[did] or did == REMOVED
+    ]
+    parts += [f"{pending:,} {'is' if pending == 1 else 'are'} pending"] if pending else []
+    return f"of {pluralize(len(data['removal_requests']), 'removal request')}, {enumerate_words(parts)}"
 
 
 def _gone(data: ReportData) -> str:
@@ -471,7 +483,7 @@ def _forecast_facts(data: ReportData) -> Iterator[Fact]:
     forecast = data["next_forecast"].to_dict("records")[0]
     name = f"open in {forecast['days']:,} days"
     reason = "" if pd.isna(forecast["reason"]) else f"; {forecast['reason']}"
-    by_hand, _, _, no_effect = data.open_parts
+    by_hand, _, _, not_carried_out = data.open_parts
     stay = f"{pluralize(by_hand, 'listing stays', 'listings stay')} open until done by hand"
     if not pd.isna(forecast["open"]):
         interval = f"(95% interval: {forecast['low']:,.0f}\N{EN DASH}{forecast['high']:,.0f})"
@@ -498,7 +510,11 @@ def _forecast_facts(data: ReportData) -> Iterator[Fact]:
                 detail=_done_basis(data, forecast),
             )
         return
-    old = f"; not counted: {pluralize(no_effect, 'request')} without effect so far" if no_effect else ""
+    old = (
+        f"; not counted: {pluralize(not_carried_out, 'removal request')} {NOT_IN_TIME}"
+        if not_carried_out
+        else ""
+    )
     if not by_hand:
         yield Fact(name, "\N{EM DASH}", f"no forecast yet{reason}{old}")
     else:

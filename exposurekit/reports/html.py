@@ -44,6 +44,7 @@ _HEADINGS = {
     "first_removed": "removed when first seen",
     "followed_days": "after days",
     "group": "opt-out host",
+    "ignored": "not carried out",
     "gone_days": "days gone",
     "is_doubtful": "looks broken",
     "is_profile_field": "part of a profile",
@@ -71,7 +72,7 @@ _HEADINGS = {
     "unlocks": "removals it unlocks alone",
     "unseen": "people not observed",
     "url": "page address",
-    "without_effect": "without effect",
+    "without_effect": "not carried out, still pending",
     "user_id": "user",
 }
 _SECTION_HEADINGS = {

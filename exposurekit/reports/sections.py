@@ -21,7 +21,7 @@ from exposurekit.analysis.forecast import MIN_RATIO
 from exposurekit.analysis.manual_tasks import with_listings
 from exposurekit.analysis.site_outcomes import in_vain, is_refusing
 from exposurekit.analysis.statuses import OPEN, UNKNOWN, VANISHED
-from exposurekit.analysis.survival import is_unrequested
+from exposurekit.analysis.survival import UNREQUESTED, is_unrequested
 from exposurekit.analysis.work_queue import DONE, TO_DO, UNABLE
 from exposurekit.charts.survival import listed_times
 from exposurekit.charts.theme import (
@@ -39,6 +39,7 @@ from exposurekit.evidence import with_evidence
 from exposurekit.questions import QUESTIONS
 from exposurekit.reports import statements
 from exposurekit.reports.data import AHEAD_DAYS, LISTED_NAMES, WEEK_DAYS, ReportData
+from exposurekit.reports.headline import NOT_IN_TIME
 from exposurekit.reports.manual_steps import whole_minutes
 from exposurekit.reports.model import (
     ROWS_MAX,
@@ -65,7 +66,9 @@ _RECORD_LABEL = (
 MANY_SITES = 5  # more are counted, not named
 _CENSORING_NOTE = "A listing found recently has been followed for only a few days, so the estimated share still listed may be 0% while some are open."
 _FROM_FIRST = "In the chart, days count from the first observation of a listing"
-_UNREQUESTED = ", with or without a request; refused and ignored requests count as not removed"
+_UNREQUESTED = (
+    ", with or without a removal request; requests that were refused or not carried out count as not removed"
+)
 _SAME_MEDIANS = ". Each site's median is the same from the request; the overall one is not, because of listings without one"
 _LISTED_KINDS = {"age": "age", "locations": "places", "aliases": "other names", "relations": "relatives"}
 _SITES_NAMED = 5  # of each kind of change; others are counted
@@ -344,7 +347,7 @@ def _change_words(by_site: pd.DataFrame, what: str) -> str:
     rest = int((n > 0).sum()) - len(named)
     others = f" and {n.iloc[len(named) :].sum():,} on {pluralize(rest, 'other site')}" if rest else ""
     sites = f" ({', '.join(named)}{others})" if named else ""
-    why = ": refused or ignored" if what == FAILED else ""
+    why = ": refused or not carried out" if what == FAILED else ""
     return f"{n.sum():,} {what}{why}{sites}"
 
 
@@ -383,7 +386,7 @@ def _by_site(data: ReportData) -> Section | None:
     named = outcomes[[data.can_name(str(site)) for site in outcomes["site"]]]
     worst = named[named["open"] > 0].head(statements.WORST_NAMED)
     others = "; ".join(_other_measures(named, worst))
-    words = [_verdicts(worst), f"By other measures: {others}." if others else ""]
+    words = [_verdicts(worst), statements.sentences([others])]
     section = replace(
         section,
         title="Sites, most open listings first",
@@ -419,8 +422,20 @@ def _verdicts(worst: pd.DataFrame) -> str:
     sites: dict[str, list[str]] = {}
     for site, verdict in zip(worst["site"].astype("str"), worst["verdict"], strict=True):
         sites.setdefault(verdict, []).append(short(site))
-    words = "; ".join(f"{verdict}: {enumerate_words(names)}" for verdict, names in sites.items())
-    return f"{words[:1].upper()}{words[1:]}." if words else ""
+    return statements.sentences(["; ".join(_verdict_on(names, verdict) for verdict, names in sites.items())])
+
+
+def _verdict_on(names: Sequence[str], verdict: str) -> str:
+    """The verdict on some sites, as a clause."""
+    if verdict == UNREQUESTED:
+        return f"no removal request has been seen yet on {enumerate_words(names, 'or')}"
+    verb, _, rest = verdict.partition(" ")
+    who = enumerate_words(names)
+    if not verb.rstrip(",").isalpha():  # a count
+        return f"{who}: {verdict}"
+    if verb == "removes,":
+        return f"{who} {'removes' if len(names) == 1 else 'remove'} listings: {rest}"
+    return f"{who} {'have' if verb == 'has' and len(names) > 1 else verb} {rest}"
 
 
 def _other_measures(table: pd.DataFrame, worst: pd.DataFrame) -> Iterator[str]:
@@ -433,7 +448,7 @@ def _other_measures(table: pd.DataFrame, worst: pd.DataFrame) -> Iterator[str]:
     if (share > 0).any():
         at = int(share.argmax())
         site, back, n = str(table["site"].iloc[at]), table["listed_again"].iloc[at], gone.iloc[at]
-        yield f"{short(site)} has the highest share of listings listed again, {back:,} of {n:,}"
+        yield f"{short(site)} has the largest share of relisted listings: {back:,} of {n:,}"
 
 
 def _without_relisting(outcomes: pd.DataFrame) -> str:
@@ -648,7 +663,7 @@ def _forecast(data: ReportData) -> Section | None:
 
 
 def _failed_removals(data: ReportData) -> Section | None:
-    """Removals that failed, had no effect or were undone, by site; and the sites that remove nothing."""
+    """Removals that failed, were not carried out or were undone, by site; and the sites that remove nothing."""
     table, stalled = data.tables["failed_removals"], data.tables["stalled"]
     if table is None or stalled is None or data.user is not None:
         return None
@@ -672,7 +687,7 @@ def _failures(data: ReportData, table: pd.DataFrame) -> str:
     parts = []
     for column, nouns, did in (
         ("failed", ("removal", "removals"), "failed"),
-        ("without_effect", ("request", "requests"), "had no effect in the usual time"),
+        ("without_effect", ("removal request was", "removal requests were"), NOT_IN_TIME),
     ):
         if n := int(table[column].sum()):
             parts.append(f"{pluralize(n, *nouns)} {did}{_where(data, table, column)}")

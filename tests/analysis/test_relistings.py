@@ -204,7 +204,7 @@ def test_a_load_after_now_counts_unless_later_ones_failed():
 
 
 def a_failed_removals_table():
-    """One site with a request that failed, one that has had no effect for 14 days, and one that was listed again twice."""
+    """One site with a request that failed, one that was not carried out within 14 days, and one that was listed again twice."""
     transitions = pd.DataFrame(
         {
             "site": ["Wall", "Wall", "Wall", "Wall", "Door"],
@@ -223,7 +223,7 @@ def a_failed_removals_table():
     ).set_index("site")
 
 
-def test_requests_that_failed_or_had_no_effect_are_counted():
+def test_requests_that_failed_or_were_not_carried_out_are_counted():
     wall = a_failed_removals_table().loc["Wall"]
     assert wall.to_dict() == {
         "requested": 5,

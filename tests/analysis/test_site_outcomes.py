@@ -47,16 +47,16 @@ GONE = [(0, 2, "removed")] * 6
 @pytest.mark.parametrize(
     ("verdict", "statuses", "rows", "options"),
     [
-        ("no request seen yet", ["discovered"] * 2, [], {}),
+        ("no removal request seen yet", ["discovered"] * 2, [], {}),
         (
-            "refused 2 and ignored 1 of 3 requests",
+            "did not carry out 3 of 3 removal requests (2 refused)",
             ["discovered"] * 3,
             [*[(0, 5, "discovered")] * 2, (0, 14, "discovered")],
             {},
         ),
         ("has removed nothing yet", ["pending removal"], [(39, None, None)], {}),
         (
-            "ignored 1 of 1 request",
+            "did not carry out 1 of 1 removal request",
             ["pending removal"],
             [(20, None, None)],
             {},
@@ -66,9 +66,9 @@ GONE = [(0, 2, "removed")] * 6
         ("5 vanished, no removal verified, 2 of 5 listed again", ["vanished"] * 5, [], {"listed_again": 2}),
         ("removes, none listed again", ["vanished"] * 5, GONE, {}),
         ("removes, 2 of 6 listed again", ["removed"] * 6, GONE, {"listed_again": 2}),
-        ("removes, refused 1 of 7 requests", ["removed"] * 6, [*GONE, (0, 2, "discovered")], {}),
+        ("removes, refused 1 of 7 removal requests", ["removed"] * 6, [*GONE, (0, 2, "discovered")], {}),
         (
-            "removes, ignored 1 of 7 requests",
+            "removes, did not carry out 1 of 7 removal requests",
             [*["removed"] * 6, "pending removal"],
             [*GONE, (36, None, None)],
             {},

@@ -25,7 +25,7 @@ def test_a_site_with_requests_and_no_removals_is_stalled(moves, requests):
     table = pd.DataFrame(moves, columns=["status", "days", "n"]).assign(site="Wall")
     day = (AT.date() - date(1970, 1, 1)).days - table["days"]
     was = table["status"].map({"discovered": "pending removal"}).astype("str")
-    message = f"{requests} removals requested 14 or more days ago have had no effect"
+    message = f"{requests} removal requests were not carried out within 14 days"
     assert stalled_sites(table.assign(day=day, prev_status=was), AT) == (
         {"Wall": message} if requests else {}
     )

@@ -110,10 +110,10 @@ def test_sites_without_a_request_are_apart_from_those_that_refuse():
     drawn = [dots(figure, symbol).keys() for symbol in ("circle", "triangle-right", "diamond")]
     assert drawn == [{0}, set(), {0, 1}]
     assert words(figure)[3:] == ["25%", "90%", "9 of 10 open"]
-    assert [text for text in words(figure) if "request" in text] == ["no request seen yet"]
-    assert "not reached on 1; no request seen yet on 1" in title(figure)
+    assert [text for text in words(figure) if "request" in text] == ["no removal request seen yet"]
+    assert "not reached on 1; no removal request seen yet on 1" in title(figure)
     alone = charts.time_to_removal(table[table["site"] == "Mute"])
-    assert title(alone) == "Median time to removal: no request seen yet (n = 10 times listed)"
+    assert title(alone) == "Median time to removal: no removal request seen yet (n = 10 times listed)"
 
 
 def test_start_of_days_and_end_of_shares_are_named():
