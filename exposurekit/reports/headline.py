@@ -38,6 +38,9 @@ _ASSUMED = (
 )
 _WAITING = "steps that only wait take none"
 NOT_IN_TIME = "not carried out in the usual time"
+IF_DONE = "if all is done"  # the end of the name of a figure
+_COMING = (("removal comes", "removals come"), ("comes", "come"))
+_ROUNDED = 0.05  # the same number with one decimal
 _HALF_MIN = 5  # of so many listings, it is said what holds for half
 _CODE = {  # what analysts can do, and how
     "Begin with": ("import exposurekit as ek; {begin}",),
@@ -260,7 +263,7 @@ def facts(data: ReportData) -> Iterator[Fact]:
     absent = int(records["status"].isin(analysis.NOT_LISTED).sum())
     besides = f"; {absent:,} vanished or are unknown" if absent else ""
     for_good = "; ".join(filter(None, _for_good(data, removed)))
-    of_all_listings = f"{percent(share)} of {len(records):,} found"
+    of_all_listings = f"{percent(share)} of {pluralize(len(records), 'listing')} found"
     yield Fact("removed", f"{removed:,}", "; ".join(filter(None, (for_good, f"{of_all_listings}{besides}"))))
     yield _manual_fact(data)
     yield Fact("web pages", f"{len(data['links']):,}", _pages_text(data))
@@ -271,23 +274,20 @@ def facts(data: ReportData) -> Iterator[Fact]:
 
 
 def _for_good(data: ReportData, removed: int) -> Iterator[str]:
-    """How many removals still hold, of all that were verified, and how many listings were removed once and for all so far.
+    """How many listings were ever removed, and how many of them were listed again or were not, so far.
 
-    Nothing without a history, and in a report on one person. A removal holds if its listing was removed when it was last
-    observed; a listing that was listed again and removed again had two.
+    Nothing without a history, and in a report on one person.
     """
     if statements.outcomes_by_site(data) is None:
         return
     records, relistings = data["records"], data.tables.get("relistings")
     if relistings is not None:
-        undone = int((relistings["previous_status"] == REMOVED).sum())
         again = statements.removed_and_relisted(data)
-        if removed + undone:
-            of_all = f"{removed:,} of {pluralize(removed + undone, 'removal')}"
-            yield f"{of_all} {'holds' if removed == 1 else 'hold'} so far (still off when last observed){again}"
+        if ever := removed + int((again["status"] != REMOVED).sum()):
+            yield f"of {pluralize(ever, 'listing')} ever removed{statements.relisted_words(data, again)}"
     once = int(((records["status"] == REMOVED) & (records["episode"] == 1)).sum())
     if once:
-        yield f"{once:,} {'has' if once == 1 else 'have'} not been listed again so far{_gone_for(data)}"
+        yield f"{once:,} {'was' if once == 1 else 'were'} never listed again{_gone_for(data)}"
 
 
 def _gone_for(data: ReportData) -> str:
@@ -323,8 +323,7 @@ def fleet_facts(data: ReportData) -> Iterator[Fact]:
             more = int(points["score"].iloc[-1] - points["score"].iloc[0])
             yield replace(fact, change=signed_change(more, data))
         elif fact.name == "removed" and data.runs is not None:
-            share = f" found{_request_successes(data)}"
-            yield replace(fact, qualifier=fact.qualifier.replace(" found", share, 1))
+            yield replace(fact, qualifier=f"{fact.qualifier}{_request_successes(data)}")
         else:
             yield fact
     if data.runs is not None:
@@ -335,8 +334,9 @@ def _request_successes(data: ReportData) -> str:
     """How many requests succeeded, of those that have an outcome; empty without any."""
     n = _outcomes_of_requests(data)
     decided = n[REMOVED] + n[REFUSED] + n[IGNORED]
-    again = " (relistings included)" if len(data["relistings"]) else ""
-    return f", {n[REMOVED]:,} of {pluralize(decided, 'request')} with an outcome{again}" if decided else ""
+    each = " (a listing has one each time that it is listed)" if len(data["relistings"]) else ""
+    of_all = f"{n[REMOVED]:,} of {pluralize(decided, 'removal request')} with an outcome"
+    return f"; {of_all} {'was' if n[REMOVED] == 1 else 'were'} carried out{each}" if decided else ""
 
 
 def _outcomes_of_requests(data: ReportData) -> dict[str, int]:
@@ -504,7 +504,7 @@ def _forecast_facts(data: ReportData) -> Iterator[Fact]:
             band = f"(95% interval: {low:,}\N{EN DASH}{high:,})"
             best = f"{at_best:,} at best, if every manual removal succeeds by then"
             yield Fact(
-                f"{name} if all is done",
+                f"{name} {IF_DONE}",
                 f"{if_done:,}",
                 f"if all manual work is done now {band}; {best}",
                 detail=_done_basis(data, forecast),
@@ -557,12 +557,37 @@ def _done_basis(data: ReportData, forecast: Mapping[Hashable, Any]) -> str:
     )
 
 
+def outlook(data: ReportData, expected: float | None) -> str:
+    """How many of the expected removals come within the time of the forecast, as a sentence; empty if nothing does.
+
+    Args:
+        data: The data of the report.
+        expected: The expected removals of all actions, as the report states them; None: it states none.
+    """
+    forecast = data["next_forecast"].to_dict("records")[0]
+    removed, later = statements.manual_removals(data, forecast)
+    if pd.isna(forecast["open"]) or not removed + later:
+        return ""
+    days, n_open = pluralize(int(forecast["days"]), "day"), sum(statements.forecast_parts(forecast))
+    whole = float(data.manual_listings["success_rate"].sum())
+    is_whole = expected is not None and abs(expected - whole) < _ROUNDED
+    of = f"Of the {expected:,.1f} expected removals" if is_whole else "If all manual work is done now"
+    many = f"about {pluralize(removed, *_COMING[is_whole])}" if removed else "none comes"
+    instead = f" instead of {n_open:,}" if removed else ""
+    within = f"{many} within {days} ({n_open - removed:,} open listings then{instead})"
+    slow = f"about {later:,} later, on {statements.slow_sites(data, forecast)}" if later else ""
+    rest = round(whole) - removed - later
+    anyway = f"about {rest:,} would come without manual work, too" if rest > 0 else ""
+    return f"{of}, {enumerate_words([part for part in (within, slow, anyway) if part])}."
+
+
 def signed_change(more: int, data: ReportData) -> str:
     """How much a figure has changed since the start of the week."""
-    return f"{statements.signed(more) if more else 'unchanged'} {_span(data)}"
+    return f"{statements.signed(more) if more else 'unchanged'} {span(data)}"
 
 
-def _span(data: ReportData) -> str:
+def span(data: ReportData) -> str:
+    """Since when changes are counted, such as ``in 7 days``."""
     return f"in {WEEK_DAYS} days" if data.is_whole_week else f"since {data.week_start}"
 
 

@@ -16,6 +16,7 @@ from exposurekit.errors import warn
 from exposurekit.reports import actions, headline, statements
 from exposurekit.reports.data import ReportData
 from exposurekit.reports.model import (
+    Action,
     Fact,
     Report,
     Section,
@@ -89,20 +90,29 @@ def build_report(
     since = {} if data.since is None else {"since": statements.since_day(data)}
     names, on_page = {*form.sections}, {section.key for section in built}
     to_do = actions.next_actions(data, names | on_page, on_page)
+    facts = tuple(_with_trends(form.facts(data), data))
+    totals = actions.totals(data, to_do)
+    has_forecast = any(fact.name.endswith(headline.IF_DONE) for fact in facts)
     return Report(
         kind,
         title or form.title(data),
         " ".join(filter(None, (data.stopped, form.finding(data)))),
-        tuple(_with_trends(form.facts(data), data)),
+        facts,
         tuple(built),
         data.provenance() | since,
         actions=to_do,
-        totals=actions.totals(data, to_do),
+        totals=totals,
+        outlook=headline.outlook(data, _expected(totals or to_do)) if has_forecast and to_do else "",
         parts=() if data.since is not None else tuple(headline.parts(data)),
         half_hour=actions.half_hour(data) if "work_queue" in names | on_page else "",
         caveat=" ".join(filter(None, (data.stopped, headline.caveat(data)))),
         code=headline.analyst_code(data),
     )
+
+
+def _expected(rows: Sequence[Action]) -> float | None:
+    """The expected removals of the last row of the actions: their sum, or those of the only one."""
+    return rows[-1].expected
 
 
 def _is_idle(section: Section) -> bool:
@@ -132,7 +142,7 @@ def _with_trends(facts: Iterable[Fact], data: ReportData) -> Iterator[Fact]:
         change = headline.signed_change(int(n.iloc[-1] - before.iloc[-1]), data)
         month = statements.change_in(data, column, data.as_of.date() - timedelta(days=AGO_DAYS))
         if fact.name == REMOVED and (both := _removals_and_relistings(data)):
-            yield replace(fact, trend=trend, change=change, qualifier=f"{fact.qualifier}; {change}{both}")
+            yield replace(fact, trend=trend, change=both)
             continue
         if fact.name != REMOVED and data.is_whole_week and month is not None:
             change += f", {statements.signed(month)} in {AGO_DAYS}"
@@ -145,7 +155,7 @@ def _removals_and_relistings(data: ReportData) -> str:
     if by_site is None:
         return ""
     removed, again = (int(by_site[what].sum()) for what in (REMOVED, AGAIN))
-    return f": {removed:,} {REMOVED}, {again:,} {AGAIN}" if removed and again else ""
+    return f"{removed:,} {REMOVED}, {again:,} {AGAIN} {headline.span(data)}" if removed and again else ""
 
 
 _FACT_NEEDS = (

@@ -118,7 +118,7 @@ def texts_by_section(report: Report) -> dict[str, set[str]]:
         for action in (*report.actions, *report.totals)
         for text in (action.text, action.effect, action.who, action.basis, action.site)
     )
-    head = (report.title, report.finding, *report.parts, report.caveat, report.half_hour)
+    head = (report.title, report.finding, *report.parts, report.caveat, report.half_hour, report.outlook)
     texts = {"": {*head, *facts, *actions, *report.provenance.values()} - {""}}
     return texts | {section.key: {*_section_texts(section)} - {""} for section in report.sections}
 

@@ -321,6 +321,7 @@ class Report:
         logo: An image as a ``data:`` address; empty: none.
         accent: The colour of the line above the title, such as ``#0b5cad``; empty: the default.
         half_hour: What clears most in half an hour, one sentence; empty if nothing can be done by hand in that time.
+        outlook: How many of the expected removals come within the time of the forecast, one sentence; empty without one.
         caveat: How many matches nobody has checked, one sentence; empty if all were, or the report does not tell.
         code: What analysts can do about the report, and the code for it: in Python, and for a shell if there is a command;
             empty in a share-safe report.
@@ -343,6 +344,7 @@ class Report:
     logo: str = field(default="", repr=False)
     accent: str = ""
     half_hour: str = ""
+    outlook: str = ""
     caveat: str = ""
     code: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
     parts: tuple[str, ...] = ()
@@ -384,6 +386,7 @@ class Report:
             "actions": [asdict(action) for action in self.actions],
             "totals": [asdict(action) for action in self.totals],
             "half_hour": self.half_hour,
+            "outlook": self.outlook,
             "caveat": self.caveat,
             "code": {what: [*code] for what, code in self.code.items()},
             "sections": [_plain(section) for section in self.sections],

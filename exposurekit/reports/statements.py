@@ -13,6 +13,7 @@ from exposurekit import analysis
 from exposurekit.analysis import expected_removals
 from exposurekit.analysis.diff import AGAIN
 from exposurekit.analysis.manual_tasks import field_label
+from exposurekit.analysis.statuses import VANISHED
 from exposurekit.analysis.work_queue import CHECK_MINUTES, TO_DO
 from exposurekit.charts.theme import (
     MINUS,
@@ -107,9 +108,13 @@ def median_words(row: Mapping[Hashable, Any]) -> tuple[str, str]:
     return format_days(row["median_days"]), band.strip(" ()")
 
 
-def _were_gone(n: int) -> str:
-    """How many listings were gone at some time."""
-    return f"{pluralize(n, 'listing')} that {'was' if n == 1 else 'were'} gone at some time"
+def _were_gone(data: ReportData, n: int) -> str:
+    """How many listings were gone at some time: all of them removed, or some vanished."""
+    status, before = data["records"]["status"], data["relistings"]["previous_status"]
+    is_removed = not (status == VANISHED).any() and bool((before == REMOVED).all())
+    return (
+        f"{pluralize(n, 'listing')} {'ever removed' if is_removed else 'that were removed or had vanished'}"
+    )
 
 
 def manual_removals(data: ReportData, forecast: Mapping[Hashable, Any]) -> tuple[int, int]:
@@ -168,6 +173,17 @@ def open_if_done_interval(data: ReportData, forecast: Mapping[Hashable, Any]) ->
     low = expected - math.hypot(forecast["open"] - forecast["low"], above)
     high = expected + math.hypot(forecast["high"] - forecast["open"], below)
     return max(math.floor(low), 0), math.ceil(high)
+
+
+def slow_sites(data: ReportData, forecast: Mapping[Hashable, Any]) -> str:
+    """The sites of manual work that declare as many days as a forecast has, or what they have in common."""
+    listings = data.manual_listings.drop(_in_time(data, forecast).index)
+    sites = sorted({*listings["site"].astype("str")})
+    days = f"{pluralize(int(forecast['days']), 'day')} or more"
+    if len(sites) > WORST_NAMED or not all(map(data.can_name, sites)):
+        return f"sites that declare {days}"
+    declare = "declares" if len(sites) == 1 else "declare"
+    return f"{enumerate_words([*map(short, sites)])}, which {declare} {days}"
 
 
 def _in_time(data: ReportData, forecast: Mapping[Hashable, Any]) -> pd.DataFrame:
@@ -264,7 +280,7 @@ def relisted_listings(data: ReportData, *, counts_times: bool = True, says_what:
     again = f"{pluralize(n, 'listing')}{did}"
     if outcomes is not None:
         ever = int((outcomes["listed_again"] + outcomes["not_listed_again"]).sum())
-        again = f"{n:,} of {_were_gone(ever)}{did} ({percent(n / ever)})"
+        again = f"{n:,} of {_were_gone(data, ever)}{did} ({percent(n / ever)})"
     often = f", {len(table):,} times in all" if counts_times and len(table) > n else ""
     return f"{again}{often}; {n_open:,} of them {'is' if n_open == 1 else 'are'} open now"
 
@@ -279,14 +295,26 @@ def relisting_sites(data: ReportData) -> list[str]:
     return [*map(short, back)] if is_named else []
 
 
-def removed_and_relisted(data: ReportData) -> str:
-    """How many removed listings were listed again, and on which sites if they may be named; empty if none was."""
+def removed_and_relisted(data: ReportData) -> pd.DataFrame:
+    """The removed listings that were listed again: the last relisting of each, with its status now."""
     relistings = data["relistings"]
-    again = relistings[relistings["previous_status"] == REMOVED].drop_duplicates(["user_id", "key"])
+    was_removed = (relistings["previous_status"] == REMOVED).groupby(
+        [relistings["user_id"], relistings["key"]]
+    )
+    return relistings[was_removed.transform("any")].drop_duplicates(["user_id", "key"], keep="last")
+
+
+def relisted_words(data: ReportData, again: pd.DataFrame) -> str:
+    """How many removed listings were listed again, where if that may be said, and how many are removed now; empty if none."""
+    if again.empty:
+        return ", none listed again so far"
     of_these = {*again["site"].astype("str").map(short)}
     sites = [site for site in relisting_sites(data) if site in of_these]
-    where = f", all on {enumerate_words(sites)}" if len(sites) == len(of_these) > 0 else ""
-    return f", {len(again):,} {AGAIN}{where}" if len(again) else ""
+    where = f" (all on {enumerate_words(sites)})" if len(sites) == len(of_these) > 0 else ""
+    n, twice = len(again), int((again["status"] == REMOVED).sum())
+    were = "was" if n == 1 else "were"
+    removed = f", {twice:,} of them removed once more" if twice else ""
+    return f": {n:,} {were} {AGAIN}{where}{removed}"
 
 
 def removal_groups(data: ReportData) -> tuple[Removal, ...]:

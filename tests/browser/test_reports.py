@@ -256,9 +256,7 @@ def test_printed_charts_fill_their_sections(tmp_path):
             service.people[1].records[0] |= {"status": status}
             history.collect(exposure.refresh(), progress=False)
         report = write_reports(tmp_path, history, exposure, since=DAWN)
-    assert "1 of 4 listings that were gone at some time was listed again" in section_finding(
-        report, "relistings"
-    )
+    assert "1 of 4 listings ever removed was listed again" in section_finding(report, "relistings")
     for kind in KINDS:
         with opened(tmp_path / f"{kind}.html") as (page, _):
             drawn(page)

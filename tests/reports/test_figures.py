@@ -248,13 +248,12 @@ def test_web_pages_and_relistings_have_one_count_and_name(relisted):
     assert tables(relisted)["score"]["pages"].sum() == 4
     assert "4 web pages \u00d7 1" in cards["score"].detail
     table = tables(relisted)["relistings"]
-    of_removals = r"(\d+) of (\d+) removals hold so far \(still off when last observed\), 3 listed again"
-    still_off, removals = map(int, re.match(of_removals, cards["removed"].line).groups())
-    assert still_off == int(cards["removed"].value) == removals - len(table) > 0
-    assert removals == 7  # the first one's twice, two of the second's and three of the third's
+    ever = re.match(r"of (\d+) listings ever removed: 3 were listed again", cards["removed"].line)
+    now = table.drop_duplicates(["user_id", "reference_id"], keep="last")["status"]
+    assert int(ever[1]) == int(cards["removed"].value) + (now != "removed").sum() == 6
     assert cards["listed again"].value == str(len(table.drop_duplicates(["user_id", "reference_id"]))) == "3"
     assert finding(relisted, "relistings").startswith(
-        "3 of 6 listings that were gone at some time were listed again (50%); "
+        "3 of 6 listings ever removed were listed again (50%); "
     )
     back = tables(relisted)["by_site"].set_index("site")["listed_again"]
     days = table["gone_days"]
@@ -516,7 +515,10 @@ def test_lead_and_tiles_tell_requested_listings_from_others(history, pages):
     done = int((requests["end"] == "removed").sum())
     outcomes = history.site_outcomes()
     refused = int(outcomes["refused"].sum() + outcomes["ignored"].sum())
-    assert f" found, {done} of {done + refused} requests with an outcome" in card.qualifier
+    assert (
+        f" found; {done} of {done + refused} removal requests with an outcome were carried out"
+        in card.qualifier
+    )
 
 
 def test_cards_of_manual_work_state_the_expected_removals(history, pages):
@@ -979,7 +981,7 @@ def test_failed_and_undone_removals_agree_everywhere(tmp_path):
         "open_again": 1,
     }
     assert row == {"site": "PeepFinder"} | counts
-    again = "1 of 1 listing that was gone at some time was listed again (100%), 2 times in all; 1 of them is open now"
+    again = "1 of 1 listing ever removed was listed again (100%), 2 times in all; 1 of them is open now"
     assert finding(report, "failed_removals") == (
         "1 removal failed on PeepFinder; 1 removal request was not carried out in the usual time on PeepFinder; "
         + again
@@ -1072,7 +1074,7 @@ def test_vanished_listings_are_not_praised_as_removals(tmp_path):
     assert (
         report.finding == "No listing is open, of 3 that were found. 3 vanished without a verified removal."
     )
-    assert "not been listed again so far" not in report.to_html()
+    assert "never listed again" not in report.to_html()
     assert report.table("by_site")["verdict"].tolist() == ["3 vanished, no removal verified"]
     assert describe(report.figure("by_site")).startswith("No listing is open; 0 removed and 3 vanished. ")
     assert describe(report.figure("status_over_time")).startswith("0 of 3 listings are open")
@@ -1574,9 +1576,7 @@ def test_absences_are_limited_by_the_time_observed(relisted):
     days = tables(relisted)["relistings"]["gone_days"].max()
     [section] = [one for one in relisted.sections if one.key == "relistings"]
     removed = next(fact for fact in relisted.facts if fact.name == "removed")
-    longest = int(
-        re.search(r"not been listed again so far \(gone for up to (\d+) days\)", removed.qualifier)[1]
-    )
+    longest = int(re.search(r"never listed again \(gone for up to (\d+) days\)", removed.qualifier)[1])
     assert (
         f"No listing has been gone for more than {longest} days yet, so more may be listed again later."
         in section.text
@@ -1587,8 +1587,8 @@ def test_absences_are_limited_by_the_time_observed(relisted):
 def test_shared_reports_do_not_say_how_long_one_is_gone(history, pages):
     shared = ek.report(history, sections=["by_site"], share_safe=True)
     own, words = (" ".join(map(str, report.facts)) for report in (pages["fleet"], shared))
-    assert "not been listed again so far (gone for up to " in own
-    assert re.search(r"\d+ have not been listed again so far(?! \()", words)
+    assert "never listed again (gone for up to " in own
+    assert re.search(r"\d+ were never listed again(?! \()", words)
 
 
 def test_steps_of_the_person_are_told_apart(unequal):

@@ -266,16 +266,27 @@ def test_removals_of_slow_sites_come_after_a_forecast(fleet_data):
     numbers = {"open": 35.2, "low": 24.0, "high": 48.0, "of_open": 30.4, "of_gone": 3.4, "of_new": 1.4}
     queue = data["work_queue"].assign(success_rate=1.0)
     parts = {"next_forecast": data["next_forecast"].assign(**numbers), "work_queue": queue}
-    details = []
+    details, outlooks = [], []
     for days in (29, 30):
         outcomes = data["site_outcomes"].assign(declared_days=days)
         tables = data.tables | parts | {"site_outcomes": outcomes}
         report = build_report("fleet", replace(data, tables=tables))
         [card] = [fact for fact in report.facts if fact.name == "open in 30 days if all is done"]
         details.append(card.detail)
+        outlooks.append(report.outlook)
+        assert report.outlook in re.sub("<[^>]+>", "", report.to_html())
     assert "3 of 3 listings are taken to be removed by then" in details[0]
     assert "; 3 more come later, on sites that declare 30 days or more" in details[1]
     assert "0 of 3 listings are taken to be removed by then" in details[1]
+    assert [action.expected for action in report.actions if action.expected][-1] == 3.0
+    assert outlooks[0].startswith(
+        "Of the 3.0 expected removals, about 3 come within 30 days (32 open listings then "
+    )
+    assert re.fullmatch(
+        r"Of the 3\.0 expected removals, none comes within 30 days \(35 open listings then\) and about 3 later, on .+, "
+        r"which declares? 30 days or more\.",
+        outlooks[1],
+    )
 
 
 @pytest.mark.parametrize("days", ["24", "30", "1,000"])
@@ -399,7 +410,7 @@ def test_last_days_have_their_causes_and_sites(nine_days):
     assert week.table[["site", "listed again"]].to_numpy().tolist() == rows
     bars = [trace.name for trace in week.figure.data if trace.type == "bar"]
     assert bars == ["new, or listed again", "in all"]
-    again = f"25%: all on {site}; 1 of 4 listings that were gone at some time (25%); 1 of them is open now"
+    again = f"25%: all on {site}; 1 of 4 listings ever removed (25%); 1 of them is open now"
     assert (cards["listed again"].value, cards["listed again"].qualifier) == ("1", again)
     assert cards["removed"].change == f"{MINUS}1 in 7 days"
     assert report.provenance["observed"] == "all 3 people in the last run"
