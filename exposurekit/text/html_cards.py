@@ -159,10 +159,12 @@ def sparkline(course: Sequence[float]) -> str:
         f"{round(width * position / (len(course) - 1), 1):g},{round(height * (1 - value / most), 1):g}"
         for position, value in enumerate(course)
     ]
-    area = f"M0,{height} L{' L'.join(points)} L{width},{height} Z"
+    # The line ends outside the picture, so that only its upper edge is drawn; its width needs room at the top.
+    start, *_, end = (point.partition(",")[2] for point in points)
+    line = f"-9,{height + 9} -9,{start} {' '.join(points)} {width + 9},{end} {width + 9},{height + 9}"
     return (
-        f'<svg class="sparkline" viewBox="0 0 {width} {height}" preserveAspectRatio="none" aria-hidden="true">'
-        f'<path d="{area}"></path><polyline points="{" ".join(points)}"></polyline></svg>'
+        f'<svg class="sparkline" viewBox="0 -1 {width} {height + 1}" preserveAspectRatio="none" aria-hidden="true">'
+        f'<polyline points="{line}"></polyline></svg>'
     )
 
 
