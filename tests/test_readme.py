@@ -122,7 +122,7 @@ def test_the_python_blocks_run(demo, monkeypatch, capsys, tmp_path):
     output = capsys.readouterr().out
     [table] = blocks("text")
     assert table.splitlines()[0].split() in [line.split() for line in output.splitlines()]
-    assert "listings found are still open" in output
+    assert "listings found on people-search sites are still open" in output
     assert "Get user failed (401" in output
 
 

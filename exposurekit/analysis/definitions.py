@@ -26,16 +26,13 @@ _POINTS = (
 )
 _DAYS = re.compile(r"^open in [\d,]+ days(?= if all is done$|$)")  # of a forecast over another number of days
 _MEDIAN = "median time to removal in days, from {}: by then half were removed; missing if fewer were"
-_MANUAL = "listings and web pages with manual steps that are still to be done; each counts once, even if several alerts name it"
+_MANUAL = "listings and web pages with manual steps still to be done; each counts once, even if several alerts name it"
 _IF_DONE = (
     "expected number of open listings if all manual work is done now and succeeds at the success rates of the sites, as in "
     "expected removals"
 )
-_LATE = (
-    "after the time in which 95% of the site's removals were done; on sites with fewer than five removals, "
-    f"for {STALLED_DAYS} days or more"
-)
-_NOT_CARRIED_OUT = f"of removal requests: refused, or still pending {_LATE}, even if the listing is marked discovered again since"
+_LATE = f"pending longer than 95% of the site's removals took (or {STALLED_DAYS} days, with fewer than five)"
+_CARRIED_OUT = f"of removal requests: the listing was removed; not carried out: refused, or {_LATE}"
 _LISTED_AGAIN = "listings that were listed again after they were removed or had vanished, however often"
 DEFINITIONS: Mapping[str, str] = {
     OPEN: _OPEN,
@@ -56,9 +53,9 @@ DEFINITIONS: Mapping[str, str] = {
     FAILED: "the request was refused or not carried out: a pending removal has the status discovered again",
     "requested": "the removal requests to the site that the runs saw; the table of sites also counts what it answered between "
     "two runs",
-    "without_effect": f"still pending {_LATE}",
+    "without_effect": f"still {_LATE}",
     "refused": "of removal requests: answered without a removal, sooner than a request counts as not carried out",
-    "ignored": f"{_NOT_CARRIED_OUT}; refused ones are not included".replace("refused, or ", "", 1),
+    "ignored": f"removal requests that were {_LATE}; refused ones are not included",
     "expected removals": "listings times the success rate of their site: (requests that succeeded + 1) / (decided + 2)",
     "listed_again": _LISTED_AGAIN,
     CHANGED: "changed from one open status to another",
@@ -67,10 +64,10 @@ DEFINITIONS: Mapping[str, str] = {
     "score": _POINTS,
     SCORE_BEFORE: f"{_POINTS}; at the start of the period",
     SCORE_AFTER: f"{_POINTS}; at the end of the period",
-    "web pages": "other pages that show personal data, each counted once for each person on it; they have no opt-out form",
+    "web pages": "other pages with personal data, each counted once per person on it; they have no opt-out form",
     "to do by hand": _MANUAL,
     "half removed within": "median days from a removal request to its verified removal; "
-    "with few requests, from the first observation",
+    "with few requests, from first observation",
     "first_removed": "listings that were already removed when they were first observed: they came and went between two runs",
     "median_days": _MEDIAN.format("the first observation of a listing"),
     "request_median": _MEDIAN.format("the request"),
@@ -115,10 +112,10 @@ TERMS: Mapping[str, str] = {  # words of sentences; a report defines those that 
     "expected removals": DEFINITIONS["expected removals"],
     "refused": DEFINITIONS["refused"],
     "match": "a listing that the service judged to be about a person",
-    "median": "the middle value: of times to removal, the age by which half of the listings were removed",
+    "median": "the middle value: of times to removal, the days from first observation by which half of the listings were removed",
     "n": "the number of listings behind an estimate, with each relisting counted anew; with few, it is rough",
-    "not carry out": _NOT_CARRIED_OUT,
-    "not carried out": _NOT_CARRIED_OUT,
+    "carried out": _CARRIED_OUT,
+    "carry out": _CARRIED_OUT,
     "point": _POINTS,
     "relisting": DEFINITIONS[AGAIN],
     "required value": "what a site's form asks for, such as an email address: without it, a removal cannot start",

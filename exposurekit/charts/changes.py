@@ -49,7 +49,7 @@ _KINDS = {
     _SCOPE: (GREY, "x", (ENTERED_SCOPE, LEFT_SCOPE)),
 }
 _KIND = {cause: kind for kind, (_, _, causes) in _KINDS.items() for cause in causes}
-_TOTAL = "in all"
+_TOTAL = "net change"
 _STYLES = {kind: style for kind, (*style, _) in _KINDS.items()} | {_TOTAL: (BLUE, "")}
 _TEXT_SHARE = 0.12  # of the length of the axis, for the text beyond the end of a bar
 
@@ -85,10 +85,8 @@ _ITEMS = {
     VANISHED: "vanished items",
     LEFT_SCOPE: "items that left the scope",
 }
-_OPEN = _Scale("open", "n", (OPEN_BEFORE, OPEN_AFTER), "are open", "more or fewer open")
-_SCORE = _Scale(
-    "score", "points", (SCORE_BEFORE, SCORE_AFTER), "points in total", "more or fewer points", _ITEMS
-)
+_OPEN = _Scale("open", "n", (OPEN_BEFORE, OPEN_AFTER), "are open", "change in open items")
+_SCORE = _Scale("score", "points", (SCORE_BEFORE, SCORE_AFTER), "points in total", "change in points", _ITEMS)
 
 
 def changes(table: pd.DataFrame, *, provenance: str = "") -> Chart:

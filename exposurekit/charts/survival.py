@@ -61,7 +61,9 @@ def _curves(table: pd.DataFrame, by: str | None, provenance: str) -> Chart:
     )
     ticks = age_ticks(max(int(rows["days"].iloc[-1]) for rows in groups))
     figure.add_trace(_at_risk(groups, ticks))
-    figure.update_xaxes(title_text="age in days", rangemode="tozero", showgrid=False, tickvals=ticks)
+    figure.update_xaxes(
+        title_text="days from first observation", rangemode="tozero", showgrid=False, tickvals=ticks
+    )
     risk_px = _RISK_PX * (len(groups) + 1)
     plot_px = figure.layout.height - figure.layout.margin.t - figure.layout.margin.b
     figure.update_layout(
@@ -85,8 +87,8 @@ def age_ticks(days: int, most: int = _TICKS_MAX) -> list[int]:
 
 
 def listed_times(n: int) -> str:
-    """What an estimate is based on: a listing that was listed again counts again."""
-    return pluralize(n, "time listed", "times listed")
+    """How often listings of a group were listed: one that was listed again counts again."""
+    return f"listed {pluralize(n, 'time')}"
 
 
 def _at_risk(groups: list[pd.DataFrame], ticks: list[int]) -> go.Scatter:
@@ -144,14 +146,14 @@ def _curve_text(rows: pd.DataFrame, label: str) -> str:
     below = rows.loc[rows["survival"] <= 0.5 + 1e-12, "days"]
     median = f"median {pluralize(int(below.iloc[0]), 'day')}" if len(below) else "median not reached"
     n = int(rows["at_risk"].max())
-    return f"{median}, {percent(last['survival'])}{band} not removed by day {int(last['days']):,}, n = {listed_times(n)}"
+    return f"{median}, {percent(last['survival'])}{band} not removed by day {int(last['days']):,}, n = {n:,}"
 
 
 def _finding(names: list[str], groups: list[pd.DataFrame]) -> str:
     shares = [float(rows["survival"].iloc[-1]) for rows in groups]
     if len(groups) == 1:
         n, days = int(groups[0]["at_risk"].max()), int(groups[0]["days"].iloc[-1])
-        return f"{percent(shares[0])} of listings are not removed by day {days:,} (n = {listed_times(n)})"
+        return f"{percent(shares[0])} of listings are not removed by day {days:,} (n = {n:,})"
     least, most = min(shares), max(shares)
     if least == most:
         return f"Share not removed at the end: {percent(least)} in every group"

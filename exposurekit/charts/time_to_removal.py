@@ -37,9 +37,7 @@ from exposurekit.contract.types import REMOVED
 from exposurekit.text.formatting import NO_VALUE, percent, pluralize
 
 _SHARE = "estimated share still listed"
-_OWN_DAYS = (
-    "The shares still listed are not after the same number of days, but each after the longest age observed."
-)
+_OWN_DAYS = "Each share still listed is as of the longest time observed in its row; these times differ."
 _CUT_AT = 2  # times the longest median: an interval beyond it ends in an arrow, and its text says where
 _ARROW_AT = 1.06  # times the last day, where nobody reads it as that day
 _FAR = 0.1  # of the axis: a text so far behind its dot is not read as the number of another day, since it says what it is
@@ -85,7 +83,7 @@ def _medians(table: pd.DataFrame, by: str | None, provenance: str) -> Chart:
     shares = {"range": [-0.02, 1.45], "tickvals": [0, 1], "tickformat": ".0%"}
     return row_chart(
         [*median_traces(drawn, names, most), *_shares(drawn, names)],
-        [f"{name} (n = {listed_times(n)})" for name, n in zip(names, drawn["n"], strict=True)],
+        [f"{name} ({listed_times(n)})" for name, n in zip(names, drawn["n"], strict=True)],
         median_axis("days from first observation", most),
         right=shares | {"title": {"text": _SHARE}},
         finding=_finding(table, groups),
@@ -147,7 +145,7 @@ def median_traces(
         whiskers(
             [low if has else None for low, has in zip(starts, has_median, strict=True)], ends, name=label
         ),
-        points(arrows, hover, symbol="triangle-right", colour=GREY, name="beyond the axis"),
+        points(arrows, hover, symbol="triangle-right", colour=GREY, name="interval continues"),
         points(median, hover, symbol="circle", colour=BLUE, name="median"),
         annotations(
             [_beside(row, limit, at, most) for row, limit, at in zip(rows, high, behind, strict=True)],
@@ -231,28 +229,28 @@ def _finding(table: pd.DataFrame, groups: str) -> str:
         return "Median time to removal: no listing was observed from its start"
     if enough.empty:
         reason = UNREQUESTED if table["unrequested"].any() else "too few listings"
-        return f"Median time to removal: {reason} (n = {listed_times(n)})"
+        return f"Median time to removal: {reason} (n = {n:,})"
     medians = enough["median_days"].dropna()
     if medians.empty:
         where = f" on any of {len(table):,} {groups}" if len(table) > 1 else ""
-        return f"Median time to removal: not reached{where} (n = {listed_times(n)})"
+        return f"Median time to removal: not reached{where} (n = {n:,})"
     least, most = float(medians.min()), float(medians.max())
     days = f"{least:,g} to {format_days(most)}" if most > least else format_days(most)
     if len(table) == 1:
         row = table.to_dict("records")[0]
         band = format_interval(row["median_low"], row["median_high"], "{:,g}".format, interval_label(table))
-        return f"Median time to removal: {days}{band.removesuffix(')')}; n = {listed_times(n)})"
+        return f"Median time to removal: {days}{band.removesuffix(')')}; n = {n:,})"
     rest, unasked = len(enough) - len(medians), int(table["unrequested"].sum())
     not_reached = f"; not reached on {rest:,}" if rest else ""
     not_reached += f"; {UNREQUESTED} on {unasked:,}" if unasked else ""
     of_groups = f"on {len(medians):,} of {len(table):,} {groups}{not_reached}"
-    return f"Median time to removal: {days} {of_groups} (n = {listed_times(n)})"
+    return f"Median time to removal: {days} {of_groups} (n = {n:,})"
 
 
 def _summary(table: pd.DataFrame, by: str | None) -> str:
     rows, label = zip(row_labels(table, by), table.to_dict("records"), strict=True), interval_label(table)
     texts = [
-        f"{name}: {median_text(row, label)}, {_share_text(row, label)}, n = {listed_times(row['n'])}"
+        f"{name}: {median_text(row, label)}, {_share_text(row, label)}, n = {row['n']:,}"
         for name, row in rows
     ]
     n = int(table["left_out"].sum())

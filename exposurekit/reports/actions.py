@@ -36,7 +36,7 @@ _PLAN_NAMED = 10  # listings of the half hour whose people are named, if they ar
 _ACTIONS = 4  # to do now, and as many that have to wait
 _WITH_PENDING = ("by_site", "records", "changes")  # sections that tell of pending removals
 _NOT_OVERDUE = (
-    f"within the usual time until then (95% of earlier removals; {STALLED_DAYS} days where these are few)"
+    f"until then, {{}} no longer than 95% of earlier removals did ({STALLED_DAYS} days where there were few)"
 )
 _ASSUMED = "assumed"  # of what rests on no observation
 _TO_CHECK = "check that the required values are on file"
@@ -52,12 +52,12 @@ def _basis(data: ReportData, site: str) -> str:
     """What the expected removals of a site rest on: what came of the requests to it, or that they are assumed."""
     granted, decided = data.decisions.get(site, (0, 0))
     if not decided:
-        return f"{_ASSUMED}: no removal request answered yet"
+        return f"{_ASSUMED}: no request answered yet"
     outcomes = data.tables["site_outcomes"]
     if outcomes is not None and _refuses(data, site):
         [row] = outcomes[outcomes["site"] == site].to_dict("records")
-        return f"{in_vain(row)} so far"
-    return f"carried out {granted:,} of {pluralize(decided, 'removal request')} so far"
+        return f"the site {in_vain(row)} so far"
+    return f"the site carried out {granted:,} of {pluralize(decided, 'removal request')} so far"
 
 
 def totals(data: ReportData, actions: Sequence[Action]) -> tuple[Action, ...]:
@@ -108,7 +108,7 @@ def _sum(
         return row
     expected, low, high = statements.removal_interval(data, requests)
     assumed = sum(removals for site, _, removals in requests if not data.decisions.get(site, (0, 0))[1])
-    basis = f"{assumed:,.1f} of them {_ASSUMED}" if assumed else ""
+    basis = f"{assumed:,.1f} of these are {_ASSUMED}" if assumed else ""
     return replace(row, expected=expected, low=low, high=high, basis=basis)
 
 
@@ -325,12 +325,12 @@ def _pending_action(data: ReportData, keys: AbstractSet[str]) -> Action | None:
         )
     n_pending = int(is_pending.sum())
     if n < n_pending:
-        what = f"{n:,} of {n_pending:,} pending removals {'is' if n == 1 else 'are'} within the usual time"
+        what = f"Wait for {n:,} of {n_pending:,} pending removals"
     else:
-        what = "1 removal is pending" if n == 1 else f"{n:,} removals are pending"
+        what = f"Wait for {pluralize(n, 'pending removal')}"
     return Action(
         what,
-        f"Nothing to do before {when}: {_NOT_OVERDUE}.",
+        f"Nothing to do before {when}: {_NOT_OVERDUE.format('it takes' if n == 1 else 'they take')}.",
         key,
         "",
         is_later=True,
@@ -385,16 +385,18 @@ def _removal_action(
     notes += [] if _can_begin(removal) or is_blocked else [f"reason to wait: {removal.reason}"]
     notes += [statements.LEFT_OUT] if is_unchecked and data.sharing is not None else []
     notes += _not_counted(data, removal, of_site - n, steps) if of_site > n else []
-    effect = f"{share} of what is open{' if all succeed' if n > 1 else ''}"
+    effect = f"{share} of all open listings{', if all are removed' if n > 1 else ''}"
     is_worst = [*statements.most_open(data)] == [removal.site]
     first = (
         "least time per listing"
         if data.runs is None
-        else "most expected removals per minute of what can begin"
+        else "most expected removals per minute of the work that can start now"
     )
     ranks = [first] if is_first else []
-    ranks += [f"most open listings{statements.of_named(data)}"] if is_worst and is_top else []
-    effect = f"{enumerate_words(ranks)}: {effect}" if ranks else effect
+    ranks += (
+        [f"on the site with the most open listings{statements.of_named(data)}"] if is_worst and is_top else []
+    )
+    effect = f"{', '.join(ranks)}: {effect}" if ranks else effect
     what, who = f"emove {listings} on {short(removal.site)} by hand", removal.who
     if removal.waits_for_document:
         what = f"{document[:1].upper()}{document[1:]} now; later r{what}"
@@ -465,7 +467,7 @@ def _not_counted(
     step, first = steps.get(removal.site or "", (0, removal))
     if first is not removal and first.listings == others:
         return [f"the other {'one is' if others == 1 else f'{others:,} are'} in step {step}"]
-    notes = [f"the {enumerate_words(words)} {are} not counted"] if words else []
+    notes = [f"the {enumerate_words(words)} {are} not included"] if words else []
     more = "one more has" if blocked == 1 else f"{blocked:,} more have"
     return [*notes, f"{more} to wait (below)"] if blocked else notes
 

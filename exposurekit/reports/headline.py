@@ -76,9 +76,15 @@ def caveat(data: ReportData) -> str:
     if not unlabelled:
         return ""
     is_all = unlabelled == len(data["records"])
-    checked = "Nobody has checked the matches yet" if is_all else statements.unconfirmed(data)
+    checked = (
+        "Nobody has checked yet whom the listings are about"
+        if is_all
+        else statements.unconfirmed(data)
+    )
     each = "each listing and page" if statements.checks(data)[1] else "each one"
-    return f"{checked}. Some listings may be of a namesake, so check {each} first.{_check_time(data)}"
+    return (
+        f"{checked}. Some may be about {statements.SOMEBODY_ELSE}, so check {each} first.{_check_time(data)}"
+    )
 
 
 def _check_time(data: ReportData) -> str:
@@ -86,7 +92,7 @@ def _check_time(data: ReportData) -> str:
     n = sum(statements.checks(data))
     if not n:
         return ""
-    times = f" each, {format_duration(n * CHECK_MINUTES)} in all" if n > 1 else ""
+    times = f" each, {format_duration(n * CHECK_MINUTES)} in total" if n > 1 else ""
     return f" The times below include this: {format_duration(CHECK_MINUTES)}{times}."
 
 
@@ -150,7 +156,7 @@ def finding(data: ReportData) -> str:
     are = "is" if len(open_now) == 1 else "are"
     if open_now.empty:
         return f"No listing is open, of {total:,} that were found.{_not_verified(data)}"
-    return f"{len(open_now):,} of {pluralize(total, 'listing')} found {are} still open.{_worst_sites(data)}"
+    return f"{len(open_now):,} of {pluralize(total, 'listing')} found on people-search sites {are} still open.{_worst_sites(data)}"
 
 
 def parts(data: ReportData) -> Iterator[str]:
@@ -229,8 +235,14 @@ def _without_request(data: ReportData) -> str:
         return ""
     n, rest = counts
     if not rest:
-        return ", none of them with a request so far" if n > 1 else ", without a request so far" if n else ""
-    return f", {n:,} of them without a request so far" if n else ""
+        return (
+            ", none of them with a removal request so far"
+            if n > 1
+            else ", without a removal request so far"
+            if n
+            else ""
+        )
+    return f", {n:,} of them without a removal request so far" if n else ""
 
 
 def _waiting_since(data: ReportData) -> str:
@@ -263,12 +275,12 @@ def facts(data: ReportData) -> Iterator[Fact]:
     absent = int(records["status"].isin(analysis.NOT_LISTED).sum())
     besides = f"; {absent:,} vanished or are unknown" if absent else ""
     for_good = "; ".join(filter(None, _for_good(data, removed)))
-    of_all_listings = f"{percent(share)} of {pluralize(len(records), 'listing')} found"
+    of_all_listings = f"{percent(share)} of {len(records):,} found"
     yield Fact("removed", f"{removed:,}", "; ".join(filter(None, (for_good, f"{of_all_listings}{besides}"))))
     yield _manual_fact(data)
     yield Fact("web pages", f"{len(data['links']):,}", _pages_text(data))
     score = data["score"]["score"].sum()
-    yield Fact("score", f"{score:,.0f}", "points for what is open", detail=_score_sum(data))
+    yield Fact("score", f"{score:,.0f}", "points for open listings and web pages", detail=_score_sum(data))
     if data.incomplete and data.user is None and statements.names_unobserved(data):
         yield Fact("not known", f"{data.unchecked:,}", statements.unobserved(data))
 
@@ -540,7 +552,9 @@ def _forecast_basis(data: ReportData, forecast: Mapping[Hashable, Any]) -> str:
     before = statements.change_in(data, OPEN, data.as_of.date() - timedelta(days=past))
     if before is not None and before != change:
         words.append(
-            f"the last {past:,} days brought {statements.more_or_fewer(before) if before else 'no change'}"
+            f"in the last {past:,} days, the number {'rose' if before > 0 else 'fell'} by {abs(before):,}"
+            if before
+            else f"in the last {past:,} days, the number did not change"
         )
     return "; ".join(words)
 
@@ -552,8 +566,8 @@ def _done_basis(data: ReportData, forecast: Mapping[Hashable, Any]) -> str:
     days = int(forecast["days"])
     slow = f"; {later:,} more come later, on sites that declare {days:,} days or more" if later else ""
     return (
-        f"{removed:,} of {done} are taken to be removed by then (the expected removals of all sites together), and not to be "
-        f"listed again{slow}"
+        f"it assumes that {removed:,} of {done} are removed by then (the expected removals of all sites together) and not listed "
+        f"again{slow}"
     )
 
 
@@ -613,9 +627,8 @@ def change_finding(data: ReportData) -> str:
 
 
 def _all_relisted(data: ReportData) -> str:
-    """The share of listings that were listed again, and their sites; empty if these are many, or may not be named."""
+    """The sites of all listings that were listed again; empty if these are many, or may not be named."""
     outcomes, sites = statements.outcomes_by_site(data), statements.relisting_sites(data)
     if outcomes is None or not sites:
         return ""
-    share = outcomes["listed_again"].sum() / (outcomes["listed_again"] + outcomes["not_listed_again"]).sum()
-    return f"{percent(share)}: all on {enumerate_words(sites)}"
+    return f"all on {enumerate_words(sites)}"

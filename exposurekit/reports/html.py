@@ -33,7 +33,7 @@ from exposurekit.text.sanitize import escaped, link, link_with_path, plain, with
 OPEN_MAX = 30  # longer lists of manual work are collapsed
 _SAFE = Markup  # for trusted markup; everything else is escaped
 _KINDS = {
-    "fleet": "Fleet report",
+    "fleet": "Report on everyone",
     "person": "Report on one person",
     "changes": "Change report",
     "sites": "Site report",
@@ -59,6 +59,8 @@ _HEADINGS = {
     "median_low": "median, low",
     "n": "number",
     "newest_at": "newest listing",
+    "request_high": "median days from request, high",
+    "request_low": "median days from request, low",
     "quiet_days": "days without a change",
     "record_id": "record",
     "reference_id": "reference",
@@ -159,6 +161,7 @@ _LISTS = {"field", "person", "site"}  # a value is picked from a list
 _CSV_ONLY = {
     "by_site": {"ignored", "refused"},
     "score": {"pending removal"},
+    "time_to_removal": {"request_median", "request_low", "request_high"},  # another clock than the chart's
 }  # the verdict, or few rows, have it
 _DRAWN_ROWS = {  # tables of at most so many rows are not printed: their chart, or the list, has the same
     **dict.fromkeys(("status_over_time", "week", "relistings", "work_queue"), inf),
@@ -439,12 +442,12 @@ def _displayed(table: pd.DataFrame, key: str) -> dict[str, Any]:
     empty_columns = [] if is_own else [name for name in table if len(table) and table[name].isna().all()]
     table = table.drop(columns=empty_columns)
     notes = [
-        f"Left out, because they are {what}: {', '.join(_heading_words(str(name), key) for name in names)}."
-        for what, names in (("zero", zeros), ("empty", empty_columns))
+        f"Not shown, because all values are {what}: {', '.join(_heading_words(str(name), key) for name in names)}."
+        for what, names in (("zero", zeros), ("missing", empty_columns))
         if names
     ]
     notes += (
-        [f"Only in the CSV: {', '.join(_heading_words(name, key) for name in csv_only)}."] if csv_only else []
+        [f"In the CSV only: {', '.join(_heading_words(name, key) for name in csv_only)}."] if csv_only else []
     )
     return {"table": table, "note": " ".join(notes), "intervals": intervals, "label": label, "users": users}
 

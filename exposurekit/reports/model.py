@@ -108,7 +108,7 @@ def expected_removals(n: float, requests: int) -> str:
         chance = "even" if n == UNKNOWN_RATE else percent(n)
         return f"{'an' if chance.startswith(('even', '8', '11', '18')) else 'a'} {chance} chance of success"
     if n < _ONE_REMOVAL:
-        return f"1 removal in about {requests / n:,.0f} requests expected"
+        return f"about 1 in {requests / n:,.0f} requests expected to succeed"
     whole = max(round(n), 1)
     return f"{'' if n == whole else 'about '}{pluralize(whole, 'removal')} expected"
 

@@ -23,7 +23,6 @@ from exposurekit.analysis.site_outcomes import in_vain, is_refusing
 from exposurekit.analysis.statuses import OPEN, UNKNOWN, VANISHED
 from exposurekit.analysis.survival import UNREQUESTED, is_unrequested
 from exposurekit.analysis.work_queue import DONE, TO_DO, UNABLE
-from exposurekit.charts.survival import listed_times
 from exposurekit.charts.theme import (
     adopt_figure,
     format_duration,
@@ -65,11 +64,11 @@ _RECORD_LABEL = (
 )
 MANY_SITES = 5  # more are counted, not named
 _CENSORING_NOTE = "A listing found recently has been followed for only a few days, so the estimated share still listed may be 0% while some are open."
-_FROM_FIRST = "In the chart, days count from the first observation of a listing"
+_FROM_FIRST = "In the title, chart and table, days count from the first observation of a listing"
 _UNREQUESTED = (
     ", with or without a removal request; requests that were refused or not carried out count as not removed"
 )
-_SAME_MEDIANS = ". Each site's median is the same from the request; the overall one is not, because of listings without one"
+_SAME_MEDIANS = ". Each site's median is the same from the request; the overall one is not, because some listings had no request"
 _LISTED_KINDS = {"age": "age", "locations": "places", "aliases": "other names", "relations": "relatives"}
 _SITES_NAMED = 5  # of each kind of change; others are counted
 _KINDS_NAMED = 3  # kinds of data
@@ -90,9 +89,7 @@ _HOW_SURE = (
 _NOT_DISPLAYED = ("waiting", "not_listed_again", "overdue_days")
 _ORDER = "the most expected removals per minute come first"
 _ORDER_BY_MINUTES = "the least time per item comes first"
-_CHECK_FIRST = (
-    "A check removes nothing by itself, but spares a namesake: it comes right before each removal or message."
-)
+_CHECK_FIRST = "Check right before each removal or message: it removes nothing by itself, but leaves people of the same name alone."
 _LATER = "; what has to wait is marked (later), with the reason"
 _OTHERS_OPEN = (  # of a share-safe report, which does not say how many of each
     "Open listings that are pending removal, wait for the service, or were ticked as done or unable are not among them."
@@ -100,9 +97,7 @@ _OTHERS_OPEN = (  # of a share-safe report, which does not say how many of each
 _NOT_IN_KEY = re.compile(r"[^a-z0-9]+")
 _FINISHED = {DONE: "done", UNABLE: "marked unable"}
 _USER = re.compile(r"\buser (\d+)\b")
-_SHARED_VISITS = (
-    "Times split the start on a site among the people listed there; a report on one person counts it in full."
-)
+_SHARED_VISITS = "The time to get started on a site is divided among the people listed there; a report on one person counts all of it."
 _ROWS_NOTE = "The list has one row per listing or person and is left out because the report is shared: it shows totals only."
 _NO_PROFILES = (
     "this report was made from a history, which does not store what people have on file. A report that is made while "
@@ -245,7 +240,7 @@ def _base(data: ReportData, n: int, n_open: int) -> str:
     """A sentence on the listings that were followed, and how many of them are open."""
     followed = statements.followed(data, n)
     subject = f"{followed[:1].upper()}{followed[1:]}"
-    return f"{subject} {'is' if n == 1 else 'are'} followed (n = {listed_times(n)}); {n_open:,} of them {'is' if n_open == 1 else 'are'} open."
+    return f"{subject} {'is' if n == 1 else 'are'} followed (n = {n:,}); {n_open:,} of them {'is' if n_open == 1 else 'are'} open."
 
 
 # --- sections ---------------------------------------------------------------------------------------------
@@ -284,7 +279,7 @@ def _week(data: ReportData) -> Section | None:
     words, points = "", [_period(data, (data.week_start, data.as_of.date()), by_site)]
     if (earlier := data.tables["week_before"]) is not None:
         now, then = (int((one["open_after"] - one["open_before"]).sum()) for one in (by_site, earlier))
-        words = f"Change in open listings: {statements.signed(now)}, after {statements.signed(then)} in the {WEEK_DAYS} days before."
+        words = f"Net change in open listings: {statements.signed(now)}; in the {WEEK_DAYS} days before: {statements.signed(then)}."
         dates = data.week_start - timedelta(days=WEEK_DAYS), data.week_start
         points.append(f"The {WEEK_DAYS} days before, {_period(data, dates, earlier)}")
     return Section(
@@ -536,11 +531,11 @@ def _most_exposed(data: ReportData) -> tuple[str, str]:
     on_each = {"the open listings": ["a name", *on_listings] if on_listings else [], "the web pages": kinds}
     data_kinds = [f"{where} show {enumerate_words(what)}" for where, what in on_each.items() if what]
     doubtful = data.namesakes[int(first["user_id"])]
-    on += f"; {doubtful:,} of them may be of a namesake" if doubtful else ""
+    on += f"; {doubtful:,} of them may be about {statements.SOMEBODY_ELSE}" if doubtful else ""
     name = short(data.names.get(int(first["user_id"]), f"user {first['user_id']}"))
     has = f"{pluralize(int(first['listings']), 'open listing')}{on}"
     most = f"{name[:1].upper()}{name[1:]} has {has}; {pluralize(int(first['pages']), 'web page')}."
-    return most, f"Of {name}, {', and '.join(data_kinds)}." if data_kinds else ""
+    return most, f"About {name}, {', and '.join(data_kinds)}." if data_kinds else ""
 
 
 def _without_namesakes(data: ReportData) -> str:
@@ -570,7 +565,7 @@ def _without_doubt(data: ReportData) -> str:
     first = table.iloc[0]
     n = data.namesakes[int(first["user_id"])]
     points = first["score"] - n * analysis.WEIGHTS[DISCOVERED]
-    return f" ({points:,g} without {pluralize(n, 'doubtful listing')})"
+    return f" ({points:,g} without {pluralize(n, 'listing')} that may be about somebody else)"
 
 
 def _other_namesakes(data: ReportData) -> str:
@@ -581,7 +576,7 @@ def _other_namesakes(data: ReportData) -> str:
     listings = f"{pluralize(doubtful.total(), 'listing has', 'listings have')} another name than on file"
     people = [short(data.names.get(user, f"user {user}")) for user in sorted(doubtful)]
     of = f" ({', '.join(people)})" if len(people) <= _SITES_NAMED else ""
-    return f"{listings} and may be of a namesake{of}{_without_namesakes(data)}."
+    return f"{listings} and may be about somebody else{of}{_without_namesakes(data)}."
 
 
 def _listing_kinds(listings: pd.DataFrame) -> list[str]:
@@ -784,7 +779,9 @@ def _time_to_removal(data: ReportData) -> Section | None:
         section = replace(section, table=table if with_requests is None else with_requests)
     how_counted = (f"{_FROM_FIRST}{clocks}.", f"{how_sure} {base}".strip())
     limits = (*_without_removals(data), own_days(times), hidden, _CENSORING_NOTE, _resolution(data))
-    return _add_points(replace(section, text=speeds), *how_counted, *limits)
+    request = _median_from_request(data)
+    of_request = f"From the removal request, the overall median is {request}." if request else ""
+    return _add_points(replace(section, text=f"{speeds} {of_request}".strip()), *how_counted, *limits)
 
 
 def _time_finding(data: ReportData) -> str:
@@ -799,11 +796,7 @@ def _time_finding(data: ReportData) -> str:
     if pd.isna(row["median_days"]):
         return f"The median time to removal is not reached yet; {stay}."
     days, _ = statements.median_words(row)
-    if request := _median_from_request(data):
-        return (
-            f"Median time to removal: {request} from the request, {days} from the first observation; {stay}."
-        )
-    return f"Estimated median time to removal: {days} from the first observation; {stay}."
+    return f"Median time to removal: {days} from first observation; {stay}."
 
 
 def _time_intervals(data: ReportData) -> str:
@@ -1177,7 +1170,7 @@ def _requested_before(data: ReportData) -> str:
     if counts is None or not sum(counts):
         return ""
     without, after = counts
-    others = f", and {after:,} had one that failed or did not last" if after else ""
+    others = f", and {after:,} had one that failed or was followed by a relisting" if after else ""
     return f"{without:,} of {pluralize(without + after, 'listing')} {'has' if without == 1 else 'have'} had no request so far{others}."
 
 

@@ -33,6 +33,7 @@ from exposurekit.reports.share_safe import FEW
 from exposurekit.text.formatting import enumerate_words, percent, pluralize
 from exposurekit.text.times import format_time
 
+SOMEBODY_ELSE = "somebody else with the same name"
 WORST_NAMED = 3  # sites
 RELISTING_SITES = 2  # named in the finding
 _ADDRESSES = {"email": "email address"}

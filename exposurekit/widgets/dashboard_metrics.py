@@ -105,7 +105,7 @@ def measure(
         Metric(
             "Pending removal",
             f"{n_by_status.get(PENDING_REMOVAL, 0):,}",
-            "asked to be removed",
+            "requested, not verified yet",
             definition(PENDING_REMOVAL),
             "pending-removal",
             _course(over_time, PENDING_REMOVAL),
@@ -128,7 +128,7 @@ def measure(
         Metric(
             "Score",
             f"{_points(n_by_status, n_open, len(links)):,.0f}",
-            "points, with all these pages" if has_all_pages else "points for what is open",
+            "points, with all these pages" if has_all_pages else "points for open listings and web pages",
             definition("score"),
         ),
     ]

@@ -238,7 +238,7 @@ def lengths(figure):
 def test_bars_of_causes_begin_at_zero_and_add_up():
     """A removal of 6 of 44 is as long as 6, and not down to the edge of the chart; what did not occur has no bar."""
     figure = charts.changes(why(44, 3, 0, 3, -5, -1, 0))
-    total = "in all: 44 to 44"
+    total = "net change: 44 to 44"
     bars = lengths(figure)
     assert [*figure.layout.yaxis.ticktext] == ["new", "listed again", "removed", "vanished", total]
     assert bars == {

@@ -56,9 +56,7 @@ def test_a_median_has_its_interval():
     figure = charts.time_to_removal(table)
     assert dots(figure, "circle") == {0: 5}
     assert segments(figure.data[0]) == {0: (table["median_low"][0], table["median_high"][0])}
-    assert (
-        title(figure) == "Median time to removal: 5 days (95% interval: 2\N{EN DASH}5; n = 40 times listed)"
-    )
+    assert title(figure) == "Median time to removal: 5 days (95% interval: 2\N{EN DASH}5; n = 40)"
 
 
 def test_an_unreached_median_is_a_reason_without_a_number():
@@ -69,9 +67,7 @@ def test_an_unreached_median_is_a_reason_without_a_number():
     assert {*segments(figure.data[0])} == {0}
     assert words(figure)[:2] == ["5 days", "not within 20 days"]
     assert "Far: median not reached in 20 days" in charts.describe(figure)
-    assert title(figure) == (
-        "Median time to removal: 5 days on 1 of 2 sites; not reached on 1 (n = 50 times listed)"
-    )
+    assert title(figure) == ("Median time to removal: 5 days on 1 of 2 sites; not reached on 1 (n = 50)")
 
 
 def test_an_interval_beyond_the_axis_names_its_limit():
@@ -103,9 +99,9 @@ def test_sites_without_a_request_are_apart_from_those_that_refuse():
     table.loc[table["site"] != "Near", "removed"] = 0
     figure = charts.time_to_removal(table)
     assert figure.layout.yaxis.ticktext == (
-        "Near (n = 40 times listed)",
-        "Far (n = 10 times listed)",
-        "Mute (n = 10 times listed)",
+        "Near (listed 40 times)",
+        "Far (listed 10 times)",
+        "Mute (listed 10 times)",
     )
     drawn = [dots(figure, symbol).keys() for symbol in ("circle", "triangle-right", "diamond")]
     assert drawn == [{0}, set(), {0, 1}]
@@ -113,7 +109,7 @@ def test_sites_without_a_request_are_apart_from_those_that_refuse():
     assert [text for text in words(figure) if "request" in text] == ["no removal request seen yet"]
     assert "not reached on 1; no removal request seen yet on 1" in title(figure)
     alone = charts.time_to_removal(table[table["site"] == "Mute"])
-    assert title(alone) == "Median time to removal: no removal request seen yet (n = 10 times listed)"
+    assert title(alone) == "Median time to removal: no removal request seen yet (n = 10)"
 
 
 def test_start_of_days_and_end_of_shares_are_named():
@@ -121,7 +117,7 @@ def test_start_of_days_and_end_of_shares_are_named():
     figure = charts.time_to_removal(timed(quick(), slow()))
     assert figure.layout.xaxis.title.text == "days from first observation"
     words_of_ends = (
-        "The shares still listed are not after the same number of days, but each after the longest"
+        "Each share still listed is as of the longest time observed in its row; these times differ."
     )
     assert words_of_ends in charts.describe(figure)
     assert words_of_ends not in charts.describe(charts.time_to_removal(timed(quick(), quick("Far"))))
@@ -142,7 +138,7 @@ def test_the_share_never_removed_is_drawn_beside_it():
     assert never[0] == pytest.approx(0.25)
     assert never[1] == pytest.approx(0.9)
     assert {"25%", "90%"} <= set(words(figure))
-    assert figure.layout.yaxis.ticktext == ("Near (n = 40 times listed)", "Far (n = 10 times listed)")
+    assert figure.layout.yaxis.ticktext == ("Near (listed 40 times)", "Far (listed 10 times)")
 
 
 def test_a_site_with_only_first_run_records_has_no_number():
@@ -156,9 +152,9 @@ def test_a_site_with_only_first_run_records_has_no_number():
 
 def test_all_sites_and_the_whole_are_summed_up():
     figure = charts.time_to_removal(timed(slow("Far"), slow("Near")))
-    assert title(figure) == "Median time to removal: not reached on any of 2 sites (n = 20 times listed)"
+    assert title(figure) == "Median time to removal: not reached on any of 2 sites (n = 20)"
     figure = charts.time_to_removal(analysis.time_to_removal(quick(), by=None))
-    assert figure.layout.yaxis.ticktext == ("all listings (n = 40 times listed)",)
+    assert figure.layout.yaxis.ticktext == ("all listings (listed 40 times)",)
 
 
 def test_the_quickest_site_is_first_and_marks_are_explained():
@@ -166,9 +162,9 @@ def test_the_quickest_site_is_first_and_marks_are_explained():
     table.loc[table["site"] == "Farther", "n"] = 100  # most listings come first in the table
     figure = charts.time_to_removal(table)
     assert figure.layout.yaxis.ticktext == (
-        "Near (n = 40 times listed)",
-        "Far (n = 10 times listed)",
-        "Farther (n = 100 times listed)",
+        "Near (listed 40 times)",
+        "Far (listed 10 times)",
+        "Farther (listed 100 times)",
     )
     legend = [trace.name for trace in figure.data if trace.showlegend]
     assert legend == [
@@ -196,7 +192,7 @@ def test_a_curve_falls_in_steps_from_one():
     assert line.line.shape == "hv"
     assert [*line.x] == [0, 2, 5, 9]
     assert [*line.y] == pytest.approx([1, 0.625, 0.25, 0.25])
-    assert title(figure) == "25% of listings are not removed by day 9 (n = 40 times listed)"
+    assert title(figure) == "25% of listings are not removed by day 9 (n = 40)"
     assert "median 5 days" in charts.describe(figure)
     without_first_day = analysis.survival(quick()).query("days > 0")
     [line] = [trace for trace in charts.survival(without_first_day).data if trace.name]

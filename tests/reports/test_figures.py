@@ -200,7 +200,9 @@ COUNTED = {  # by section: what it counts, in its text, its table and its chart
     "time_to_removal": (
         r"n = (\d+)",
         lambda table: table["n"].sum(),
-        lambda chart: sum(int(re.search(r"n = (\d+)", text)[1]) for text in chart.layout.yaxis.ticktext),
+        lambda chart: sum(
+            int(re.search(r"listed (\d+) times?", text)[1]) for text in chart.layout.yaxis.ticktext
+        ),
     ),
     "relistings": (r"(\d+) relistings?(?: of \d+ listings?)?[,.]", len, bars),
     "work_queue": (r"(\d+) items? in all", len, lambda chart: bars(chart, "started", "to do", "later")),
@@ -297,11 +299,13 @@ def test_queue_plan_checklist_and_report_take_the_same_time(demo, history, pages
     part = f"{format_duration(checks)} to check {n_listings} listings and {len(of_pages)} web pages"
     assert f"{total}; including {part}" in card.qualifier
     assert f"{total}, including {part}." in section.text
-    caveat = f"The times below include this: 2 min each, {format_duration(checks)} in all."
+    caveat = f"The times below include this: 2 min each, {format_duration(checks)} in total."
     assert report.caveat.endswith(caveat)
     live = pages["now"]  # labels are in a history, so nobody has checked anything
     for other in (live, pages["changes"], pages["person"]):
-        assert other.caveat.startswith("Nobody has checked the matches yet. ")
+        assert other.caveat.startswith(
+            "Nobody has checked yet whom the listings are about. "
+        )
     for other in (live, pages["changes"]):
         [by_hand] = [one for one in other.facts if one.name == "to do by hand"]
         assert f"{total}; including {part}" in by_hand.qualifier
@@ -394,7 +398,7 @@ def test_two_periods_add_up_to_the_open_listings(tmp_path):
             clock.set(DAWN + timedelta(days=day))
             history.collect(exposure.refresh(), progress=False)
         week = section_alone("week", history)
-    assert week.text == "Change in open listings: +2, after 0 in the 7 days before."
+    assert week.text == "Net change in open listings: +2; in the 7 days before: 0."
     this_week, week_before = week.points
     changes = "from 3 to 5 open; 1 new (Other 1); 1 listed again (PeepFinder 1); 0 removed"
     assert this_week == f"2026-03-15 to 2026-03-22: {changes}."
@@ -416,7 +420,7 @@ def test_changes_on_further_sites_are_counted(tmp_path):
     )
 
 
-def test_two_clocks_are_named_wherever_one_stands(fleet_data):
+def test_title_and_chart_of_removal_times_have_one_clock(fleet_data):
     report = build_report("fleet", fleet_data)
     card = next(fact for fact in report.facts if fact.name == "half removed within")
     [section] = [one for one in report.sections if one.key == "time_to_removal"]
@@ -424,8 +428,11 @@ def test_two_clocks_are_named_wherever_one_stands(fleet_data):
         r"(\S+) days? from the request.*?; (\S+) days? from first observation\.",
         f"{card.value} {card.qualifier}",
     ).groups()
-    assert section.finding.startswith(f"Median time to removal: {request} day")
-    assert f" from the request, {first} day" in section.finding
+    assert section.finding.startswith(f"Median time to removal: {first} day")
+    assert " from first observation; " in section.finding
+    assert "request" not in section.finding
+    assert section.figure.layout.xaxis.title.text == "days from first observation"
+    assert f"From the removal request, the overall median is {request} day" in section.text
     assert (
         "from the first observation of a listing, with or without a removal request; requests that were refused or not carried out count as not removed."
         in section.points[0]
@@ -448,6 +455,9 @@ def test_medians_of_a_site_stand_in_one_table(fleet_data):
     assert "request_median" not in equal.table
     assert "is the same" not in later.points[0]
     assert later.table["request_median"].tolist() == [3, 10]
+    displayed = _displayed(later.table, "time_to_removal")  # the clock of the chart; the CSV has both
+    assert "request_median" not in displayed["table"]
+    assert "In the CSV only: median days from request, " in displayed["note"]
     assert heading_of("time_to_removal", "request_median") == "median days from request"
 
 
@@ -546,11 +556,12 @@ def test_time_to_removal_states_its_interval_and_listings(history, pages):
     assert card.detail.endswith(f"; an estimated {share} {band} {after}")
     assert card.qualifier.endswith(f". Of all listings, requested or not, an estimated {share} {after}")
     [section] = [one for one in pages["fleet"].sections if one.key == "time_to_removal"]
-    median = f"{card.value} from the request, {row['median_days']:g} days from the first observation"
+    median = f"{row['median_days']:g} days from first observation"
+    assert f" overall median is {card.value}." in section.text
     assert section.finding == f"Median time to removal: {median}; an estimated {share} {after}."
     ends = band.strip("()").removeprefix("95% interval: ")
     assert re.fullmatch(
-        rf"95% interval: .* days, and {ends} of listings\. .* \(n = {row['n']} times listed\); {row['open']} of them are open\.",
+        rf"95% interval: .* days, and {ends} of listings\. .* \(n = {row['n']}\); {row['open']} of them are open\.",
         section.points[1],
     )
 
@@ -750,12 +761,12 @@ def test_expectations_without_any_observation_are_assumed(many):
     report = many["fleet"]
     basis = {action.site: action.basis for action in report.actions if action.minutes is not None}
     assert basis[""] == "not known: owners may refuse"
-    assert basis.pop("Site 1") == "carried out 1 of 1 removal request so far"
-    assert {one for site, one in basis.items() if site} == {"assumed: no removal request answered yet"}
+    assert basis.pop("Site 1") == "the site carried out 1 of 1 removal request so far"
+    assert {one for site, one in basis.items() if site} == {"assumed: no request answered yet"}
     rest, total = report.totals
     assert rest.text.startswith("The other ")
     granted = [one.expected for one in report.actions if one.site == "Site 1"]
-    assert total.basis == f"{total.expected - sum(granted):,.1f} of them assumed"
+    assert total.basis == f"{total.expected - sum(granted):,.1f} of these are assumed"
 
 
 def test_page_and_table_have_the_numbers_of_each_action(many, html_of):
@@ -781,14 +792,14 @@ def test_actions_say_which_site_carries_out_no_request(stalled):
     """It may ignore a person's, too, so fewer listings may go."""
     notes = {
         action.text.split(" on ")[1].split()[0]: action.basis
-        == "did not carry out 10 of 10 removal requests so far"
+        == "the site did not carry out 10 of 10 removal requests so far"
         for action in stalled["live"].actions
         if action.text.startswith("Remove ")
     }
     assert notes == {"Quick": False, "Slow": True}
     [slow] = [action for action in stalled["live"].actions if " on Slow " in action.text]
     assert slow.text.startswith("Remove 7 of 10 open listings")
-    assert " of what is open if all succeed." in slow.effect
+    assert " of all open listings, if all are removed." in slow.effect
     assert (slow.listings, slow.expected) == (7, pytest.approx(7 / 12))
     assert (slow.low, slow.high) == (0, 3)
 
@@ -799,7 +810,7 @@ def test_actions_account_for_open_listings_that_they_leave_out(stalled):
     assert " 6 of 7 " in quick
     assert effects[quick].endswith(". One more has to wait (below).")
     assert " 7 of 10 " in slow
-    assert effects[slow].endswith(". The 3 pending removals are not counted.")
+    assert effects[slow].endswith(". The 3 pending removals are not included.")
     [later] = [action for action in stalled["live"].actions if "Quick" in action.text and action.is_later]
     assert later.text.endswith(" by hand (later: once the email address is on file)")
     [queue] = [section for section in stalled["shared"].sections if section.key == "work_queue"]
@@ -900,7 +911,7 @@ def test_a_missing_value_is_asked_for_once(unequal):
     assert words.count("email address") == 1
     assert "on file" not in words
     assert (later.expected, later.low, later.high) == (0.5, 0, 1)
-    assert later.basis == "assumed: no removal request answered yet"
+    assert later.basis == "assumed: no request answered yet"
     assert later.effect.endswith(" The other 4 are in step 1.")
 
 
@@ -918,7 +929,7 @@ def test_first_work_of_a_site_is_marked():
     [
         (
             ("Slow", "Slow"),
-            "2 listings on Slow ({0} (user 1), {0} (user 2)): 1 removal in about 4 requests expected",
+            "2 listings on Slow ({0} (user 1), {0} (user 2)): about 1 in 4 requests expected to succeed",
         ),
         (
             ("Slow", "Slow", "Next"),
@@ -991,7 +1002,7 @@ def test_failed_and_undone_removals_agree_everywhere(tmp_path):
     words = "2 relistings of 1 listing, on PeepFinder (1 of 1, 2 times), after 1\N{EN DASH}12 days."
     assert report.sections[1].text.startswith(words)
     card = next(fact for fact in report.facts if fact.name == "listed again")
-    assert (card.value, card.line) == ("1", "100%: all on PeepFinder")
+    assert (card.value, card.line) == ("1", "all on PeepFinder")
     assert card.qualifier.partition("; ")[2] == again.replace(" was listed again", "")
     status = tables(report)["relistings"]["status"]
     assert status.tolist() == ["listed again later", found]
@@ -1057,7 +1068,7 @@ def test_people_whom_one_run_does_not_list_still_count(tmp_path):
         history.collect(exposure.refresh(), progress=False)
         report = ek.report(history)
         assert history.provenance.endswith(" · 2 people")
-    assert report.finding == "2 of 5 listings found are still open."
+    assert report.finding == "2 of 5 listings found on people-search sites are still open."
     assert report.parts[-1] == "besides, 3 are unknown without a verified removal"
     assert report.table("by_site")["total"].sum() == 5
     assert describe(report.figure("status_over_time")).startswith("2 of 5 listings are open; ")
@@ -1088,7 +1099,10 @@ def test_listings_of_namesakes_and_unknown_statuses_have_own_parts(tmp_path):
         history.label(history.records().iloc[0], "not mine")
         report, shared = ek.report(history), ek.report(history, share_safe=True).parts
     parts = ("1 is labelled as somebody else's", "2 have an unknown status", "1 waits for the service")
-    assert (report.finding, report.parts) == ("4 of 4 listings found are still open.", parts)
+    assert (report.finding, report.parts) == (
+        "4 of 4 listings found on people-search sites are still open.",
+        parts,
+    )
     assert shared == ("2 have an unknown status", "2 wait for the service or were labelled")
 
 
@@ -1096,7 +1110,7 @@ def test_without_history_the_age_of_requests_is_not_known():
     service = Service({1: Person([a_record(1, "pending removal")])})
     with seen_through(service) as exposure:
         report = ek.report(exposure)
-    assert report.finding == "1 of 1 listing found is still open."
+    assert report.finding == "1 of 1 listing found on people-search sites is still open."
     assert report.parts == ("1 is pending removal (for how long is not known)",)
 
 
@@ -1148,17 +1162,18 @@ def test_requests_not_carried_out_are_part_of_open_listings(tmp_path):
         "1 removal is under way",
         "2 of 3 pending removal requests were not carried out in the usual time",
     )
-    assert (report.finding, report.parts) == ("4 of 4 listings found are still open.", parts)
+    assert (report.finding, report.parts) == (
+        "4 of 4 listings found on people-search sites are still open.",
+        parts,
+    )
     card = next(fact for fact in report.facts if fact.name == "open in 30 days")
     assert card.qualifier.endswith("; not counted: 2 removal requests not carried out in the usual time")
     # The newest request is of the last day, and is not carried out 14 days later.
     [pending] = [action for action in report.actions if action.is_later]
     later = DAWN + timedelta(days=28)
-    assert pending.text == "1 of 3 pending removals is within the usual time"
-    usual = "95% of earlier removals; 14 days where these are few"
-    assert pending.effect == (
-        f"Nothing to do before {later:%Y-%m-%d} (PeepFinder): within the usual time until then ({usual})."
-    )
+    assert pending.text == "Wait for 1 of 3 pending removals"
+    usual = "until then, it takes no longer than 95% of earlier removals did (14 days where there were few)."
+    assert pending.effect == (f"Nothing to do before {later:%Y-%m-%d} (PeepFinder): {usual}")
     assert f'<a href="#{pending.section}">{pending.text}' in report.to_html()
     assert pending.section in {section.key for section in report.sections}
 
@@ -1177,7 +1192,7 @@ def test_rows_of_the_last_days_add_up_to_the_heading(tmp_path):
     assert week.table["site"].tolist() == ["PeepFinder", "unchanged: 1 site"]
     assert week.totals["open_after"] == facts(report)["open listings"] == first_number(week.finding)
     assert (week.totals["open_before"], week.totals["new"], week.totals["removed"]) == (5, 1, 1)
-    assert week.text == "Change in open listings: 0, after +1 in the 7 days before."
+    assert week.text == "Net change in open listings: 0; in the 7 days before: +1."
     assert week.points[0].startswith("2026-03-15 to 2026-03-22: from 5 to 5 open; 1 new (PeepFinder 1); ")
     changes = {fact.name: fact.change for fact in report.facts}
     assert changes["removed"] == "+1 in 7 days"
@@ -1199,7 +1214,7 @@ def test_total_rows_are_the_sums_of_their_table(pages):
 
 
 def test_times_of_people_say_that_they_share_visits(fleet_data):
-    words = "Times split the start on a site among the people listed there"
+    words = "The time to get started on a site is divided among the people listed there"
     for people, is_shared in ((fleet_data["work_queue"]["user_id"], True), (1, False)):
         queue = fleet_data["work_queue"].assign(user_id=people)
         [section] = with_tables(fleet_data, ["score"], work_queue=queue).sections
@@ -1424,12 +1439,17 @@ def test_times_name_the_fastest_and_slowest_site(source):
     [section] = [section for section in report.sections if section.key == "time_to_removal"]
     band = "[\\d.]+\N{EN DASH}[\\d.]+"
     words = rf"By median time to removal, A is fastest \(2 days, {band}\) and B slowest \(9 days, .+\); "
-    assert re.fullmatch(rf"{words}1 site has removed nothing\.", section.text)
+    assert re.fullmatch(
+        rf"{words}1 site has removed nothing\. From the removal request, the overall median is [\d.]+ days\.",
+        section.text,
+    )
     assert "No removals were observed on C, although 9 were requested." in section.points
     parts["time_to_removal"] = times.assign(requested=[9, 9, 0])
     unasked = build_report("sites", replace(data, tables={**data.tables, **parts}, run_gap=1))
     [section_unasked] = [one for one in unasked.sections if one.key == "time_to_removal"]
-    assert section_unasked.text.endswith("; 1 site has had no request yet.")
+    assert section_unasked.text.partition(" From the removal request, ")[0].endswith(
+        "; 1 site has had no request yet."
+    )
     assert " No requests have been seen on C yet, " in statements(section_unasked)
     assert section_unasked.table["never"].isna().tolist() == [False, False, True]
     assert "has been followed for only a few days" in section.points[-2]
@@ -1528,7 +1548,7 @@ def test_people_whose_listings_may_be_of_a_namesake_are_named(fleet_data):
     for other, n in (("Zed Nobody", is_first.sum()), ("Ann Bow", 0)):
         names = pd.Series("Ann Bow", queue.index).mask(is_first, other)
         [section] = with_tables(fleet_data, ["score"], work_queue=named.assign(name=names)).sections
-        assert ("another name than on file and may be of a namesake (" in section.text) == (n > 0)
+        assert ("another name than on file and may be about somebody else (" in section.text) == (n > 0)
         assert (f" {n} listing" in section.text) == (n > 0)
 
 
@@ -1547,14 +1567,16 @@ def test_first_place_that_rests_on_a_namesake_is_said(fleet_data):
         points = pd.DataFrame({"user_id": [user, *others[:2]], "score": [50, 50 - lead, 1]})
         score = points.assign(**dict.fromkeys(("listings", "pages", "of_listings", "of_pages"), 1))
         [section] = with_tables(fleet_data, ["score"], work_queue=named, score=score).sections
-        assert f"; {n} of them may be of a namesake" in section.text
+        assert f"; {n} of them may be about somebody else with the same name" in section.text
         assert (" would have the most points" in section.text) == is_said
-        of_doubt = f": 50 ({50 - 3 * n} without {pluralize(n, 'doubtful listing')})."
+        of_doubt = f": 50 ({50 - 3 * n} without {pluralize(n, 'listing')} that may be about somebody else)."
         assert section.finding.endswith(of_doubt if is_said else ": 50.")
         assert "Points go by count, not by how sensitive the data is." in section.points
     close = score.assign(score=[50, 50 - 3 * n + 1, 1])
     [section] = with_tables(fleet_data, ["score"], work_queue=named, score=close).sections
-    assert section.finding.endswith(f": 50 ({50 - 3 * n} without {pluralize(n, 'doubtful listing')}).")
+    assert section.finding.endswith(
+        f": 50 ({50 - 3 * n} without {pluralize(n, 'listing')} that may be about somebody else)."
+    )
     assert f", {fleet_data.names[int(others[0])]} would have the most points." in section.text
 
 

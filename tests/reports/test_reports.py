@@ -209,8 +209,8 @@ def test_card_of_a_forecast_has_its_interval_and_caution(fleet_data):
     band = f"(95% interval: {math.floor(low)}\N{EN DASH}{math.ceil(high)})"
     assert (done.value, done.qualifier) == ("33", f"if all manual work is done now {band}; {best}")
     assert done.detail == (
-        "2 of 3 listings are taken to be removed by then (the expected removals of all sites together), and not to be "
-        "listed again"
+        "it assumes that 2 of 3 listings are removed by then (the expected removals of all sites together) and not listed "
+        "again"
     )
     assert done.definition.startswith("expected number of open listings if all manual work is done now")
     done = card_of(forecast.assign(open=6.9, of_open=2.1), if_done)
@@ -228,7 +228,7 @@ def test_card_of_a_forecast_has_its_interval_and_caution(fleet_data):
     report = build_report("fleet", replace(data, tables=tables | {"next_forecast": forecast}))
     [card] = [fact for fact in report.facts if fact.name == "open in 30 days"]
     assert "; more than on any of the last 30 days (6 at most); " in card.detail
-    assert card.detail.endswith("; the last 28 days brought 2 more")
+    assert card.detail.endswith("; in the last 28 days, the number rose by 2")
 
 
 def test_forecast_also_assumes_that_all_manual_work_is_done(fleet_data):
@@ -275,9 +275,9 @@ def test_removals_of_slow_sites_come_after_a_forecast(fleet_data):
         details.append(card.detail)
         outlooks.append(report.outlook)
         assert report.outlook in re.sub("<[^>]+>", "", report.to_html())
-    assert "3 of 3 listings are taken to be removed by then" in details[0]
+    assert "it assumes that 3 of 3 listings are removed by then" in details[0]
     assert "; 3 more come later, on sites that declare 30 days or more" in details[1]
-    assert "0 of 3 listings are taken to be removed by then" in details[1]
+    assert "it assumes that 0 of 3 listings are removed by then" in details[1]
     assert [action.expected for action in report.actions if action.expected][-1] == 3.0
     assert outlooks[0].startswith(
         "Of the 3.0 expected removals, about 3 come within 30 days (32 open listings then "
@@ -306,7 +306,7 @@ def test_shorter_forecast_is_compared_with_as_many_days(fleet_data):
     tables = data.tables | {"status_over_time": pd.concat([before, course], ignore_index=True)}
     report = build_report("fleet", replace(data, tables=tables | {"next_forecast": forecast}))
     [card] = [fact for fact in report.facts if fact.name == "open in 20 days"]
-    assert card.detail.endswith("; the last 14 days brought 1 more")  # whole weeks
+    assert card.detail.endswith("; in the last 14 days, the number rose by 1")  # whole weeks
 
 
 def test_facts_count_the_records(history, fleet):
@@ -409,8 +409,8 @@ def test_last_days_have_their_causes_and_sites(nine_days):
     rows = [[site, 1], ["unchanged: 2 sites", 0]]
     assert week.table[["site", "listed again"]].to_numpy().tolist() == rows
     bars = [trace.name for trace in week.figure.data if trace.type == "bar"]
-    assert bars == ["new, or listed again", "in all"]
-    again = f"25%: all on {site}; 1 of 4 listings ever removed (25%); 1 of them is open now"
+    assert bars == ["new, or listed again", "net change"]
+    again = f"all on {site}; 1 of 4 listings ever removed (25%); 1 of them is open now"
     assert (cards["listed again"].value, cards["listed again"].qualifier) == ("1", again)
     assert cards["removed"].change == f"{MINUS}1 in 7 days"
     assert report.provenance["observed"] == "all 3 people in the last run"
@@ -547,7 +547,7 @@ def test_followed_listings_are_those_found_later_and_relistings(tmp_path, n_firs
     assert cards["half removed within"].qualifier.endswith(f"based on {words}")
     section = section_of(report, "time_to_removal")
     n_open = section.table["open"].sum()
-    assert f"{words} are followed (n = {n} times listed); {n_open} of them are open." in section.points
+    assert f"{words} are followed (n = {n}); {n_open} of them are open." in section.points
     person = section_alone("time_to_removal", history, user=1)
     assert "followed (n = " not in " ".join(person.points)
 
@@ -562,7 +562,7 @@ def test_columns_of_zeros_or_nothing_are_named_below_their_table():
     assert heads == ["site", "open", "other", "total", "precision "]  # one's own table is whole
     displayed = _displayed(table, "by_site")
     assert [*displayed["table"]] == ["site", "open", "precision"]
-    notes = "Left out, because they are zero: other. Left out, because they are empty: found."
+    notes = "Not shown, because all values are zero: other. Not shown, because all values are missing: found."
     assert displayed["note"] == notes  # missing is not zero
     assert '<span class="interval">(interval)</span></th>' in html
     assert '>50% <span class="interval">(20\N{EN DASH}80%)</span></td>' in html
@@ -666,11 +666,11 @@ def test_head_says_how_many_matches_nobody_has_checked(tmp_path):
             html = report.to_html()
             assert bool(report.caveat) == ('<p class="caveat">' in html)
         now = ek.report(exposure, sections=["by_site"])
-    rest = "Some listings may be of a namesake, so check each one first."
+    rest = "Some may be about somebody else with the same name, so check each one first."
     times = "The times below include this: 2 min"
     n = len(records)
     assert caveats == [
-        f"Nobody has checked the matches yet. {rest} {times} each, 4 min in all.",
+        f"Nobody has checked yet whom the listings are about. {rest} {times} each, 4 min in total.",
         f"{n - 1} of {n} listings have not been checked. {rest} {times}.",
         f"1 of {n} listings has not been checked. {rest} {times}.",
         "",

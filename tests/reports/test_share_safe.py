@@ -464,7 +464,7 @@ def test_shared_work_has_the_order_of_the_confidential_one(blocked):
     assert drawn == ["Gate", "Wall (later)"]
     [wall] = [action for action in own.actions if " on Wall " in action.text]
     assert "could not be done: the form wants a fax. " in wall.effect
-    assert wall.effect.endswith(" The 2 marked unable are not counted.")
+    assert wall.effect.endswith(" The 2 marked unable are not included.")
     for rows in (False, True):
         shared = ek.report(history, exposure=exposure, share_safe=True, rows=rows)
         assert order_of_work(shared) == (actions, drawn if rows else [], listed)

@@ -141,7 +141,7 @@ def test_a_share_safe_report_is_written_and_sent_weekly(begin, mail, caplog):
     assert [story.write(DAY) for _ in range(6)] == [0] * 6
     assert story.files() == [FIRST, SECOND, "index.html"]
     assert [title for title, _ in mail.mails] == ["exposurekit: weekly report"] * 2
-    assert "6 of 6 listings found are still open" in mail.mails[0][1]
+    assert "6 of 6 listings found on people-search sites are still open" in mail.mails[0][1]
     assert f"Report: {FIRST}" in mail.mails[0][1]
     assert mail.files == {}
     assert_index_lists_newest_first(story)
@@ -158,7 +158,7 @@ def test_a_summary_says_how_many_people_are_missing(begin, mail):
 def assert_index_lists_newest_first(story):
     index = (story.reports_directory / "index.html").read_text()
     assert index.index(SECOND) < index.index(FIRST)
-    assert index.count("6 of 6 listings found are still open") == 2
+    assert index.count("6 of 6 listings found on people-search sites are still open") == 2
     assert "script" not in index.replace("Content-Security-Policy", "")
     assert story.reports_directory.stat().st_mode & 0o777 == 0o700
     assert (story.reports_directory / FIRST).stat().st_mode & 0o777 == 0o600
