@@ -18,7 +18,7 @@ from exposurekit.charts.embedding import embed_figure, embed_html, in_terminal
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import InvalidArgument
 from exposurekit.text.formatting import NO_VALUE
-from exposurekit.text.sanitize import escaped, label, plain
+from exposurekit.text.sanitize import escaped, isolated, label, plain, with_isolates
 
 # Okabe and Ito's colour-blind safe palette, in two parts: a colour of `COLOURS` means its status and nothing else.
 # Everything else is blue, if it is the main measure, or what is to do; purple, if it stands beside that; and grey, if it
@@ -103,7 +103,7 @@ class Chart(go.Figure):  # type: ignore[misc]  # Plotly is untyped
         return f"Chart({meta.get('repr', meta['finding'])!r})"  # without the names of people
 
     def _repr_html_(self) -> str:
-        return f"<p>{escaped(describe(self))}</p>"
+        return f"<p>{isolated(describe(self))}</p>"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None, **_: Any) -> dict[str, Any]:  # noqa: ARG002
         figure = figure_json(self)
@@ -243,7 +243,7 @@ def label_text(text: object, *, max_length: int = LABEL_MAX) -> str:
 
 
 def escape(text: object) -> str:
-    """Escape text for Plotly: tags, ``%{...}`` placeholders and LaTeX.
+    """Escape text for Plotly: tags, ``%{...}`` placeholders and LaTeX; words from right to left are isolated.
 
     In a title, or the name of a trace, Plotly would replace ``%{meta.summary}`` by the figure's own summary and
     interpret its tags.
@@ -252,7 +252,7 @@ def escape(text: object) -> str:
     >>> escape("<b>%{meta.summary}"), escape("$a$")
     ('&lt;b&gt;%&#123;meta.summary}', '&#36;a&#36;')
     """
-    return label(text).replace("%{", "%&#123;").replace("$", "&#36;")
+    return with_isolates(label(text)).replace("%{", "%&#123;").replace("$", "&#36;")
 
 
 def short(text: object, *, max_length: int = LABEL_MAX) -> str:

@@ -76,11 +76,7 @@ def caveat(data: ReportData) -> str:
     if not unlabelled:
         return ""
     is_all = unlabelled == len(data["records"])
-    checked = (
-        "Nobody has checked yet whom the listings are about"
-        if is_all
-        else statements.unconfirmed(data)
-    )
+    checked = "Nobody has checked yet whom the listings are about" if is_all else statements.unconfirmed(data)
     each = "each listing and page" if statements.checks(data)[1] else "each one"
     return (
         f"{checked}. Some may be about {statements.SOMEBODY_ELSE}, so check {each} first.{_check_time(data)}"

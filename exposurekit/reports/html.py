@@ -28,7 +28,15 @@ from exposurekit.contract.types import STATUSES
 from exposurekit.questions import QUESTIONS
 from exposurekit.text import formatting
 from exposurekit.text.html_cards import copy_script, shared_styles, sparkline
-from exposurekit.text.sanitize import escaped, link, link_with_path, plain, with_unbroken_dates
+from exposurekit.text.sanitize import (
+    escaped,
+    isolated,
+    isolated_value,
+    link,
+    link_with_path,
+    plain,
+    with_unbroken_dates,
+)
 
 OPEN_MAX = 30  # longer lists of manual work are collapsed
 _SAFE = Markup  # for trusted markup; everything else is escaped
@@ -373,6 +381,8 @@ def _environment() -> Environment:
         "row_numbers": _row_numbers,
         "displayed": _displayed,
         "defined": _defined,
+        "isolated": lambda text: _SAFE(isolated(text)),
+        "value": lambda text: _SAFE(isolated_value(text)),
         "dated": lambda text: _SAFE(with_unbroken_dates(text)),
         "sparkline": lambda values: _SAFE(sparkline(values)),
         "sentences": _sentences,
@@ -387,9 +397,9 @@ def _with_links(step: str) -> Markup:
     """Render a step with its web addresses as links."""
     text, parts, end = plain(step), [], 0
     for start, stop, url in step_urls(text):
-        parts += [escaped(text[end:start]), link(url, text[start:stop])]
+        parts += [isolated(text[end:start]), link(url, text[start:stop])]
         end = stop
-    return _SAFE("".join([*parts, escaped(text[end:])]))
+    return _SAFE("".join([*parts, isolated(text[end:])]))
 
 
 def _code(value: str) -> Markup:
@@ -397,7 +407,7 @@ def _code(value: str) -> Markup:
     if value in NO_VALUE_TEXTS:
         return _SAFE(escaped(value))
     breaks = ' class="breaks"' if len(value) > _UNBROKEN_MAX else ""
-    return _SAFE(f"<code{breaks}>{escaped(value)}</code>")
+    return _SAFE(f"<code{breaks}>{isolated_value(value)}</code>")
 
 
 def _displayed(table: pd.DataFrame, key: str) -> dict[str, Any]:
@@ -658,7 +668,7 @@ _FORMATS: dict[str, Callable[[float], str]] = {"change": _signed, "minutes": for
 
 
 def _cell(kind: str, is_text: bool, text: str, interval: str) -> str:  # noqa: FBT001
-    content = escaped(text)
+    content = isolated(text) if kind == "words" else isolated_value(text)
     more = f' <span class="interval">{escaped(interval)}</span>' if interval else ""
     if text == formatting.MISSING:
         kind = ""

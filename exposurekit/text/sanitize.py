@@ -12,6 +12,8 @@ __all__ = [
     "escape_chat_url",
     "escaped",
     "fragment",
+    "isolated",
+    "isolated_value",
     "label",
     "link",
     "link_text",
@@ -20,6 +22,7 @@ __all__ = [
     "plain",
     "pointed_at",
     "unescaped",
+    "with_isolates",
 ]
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
@@ -50,6 +53,9 @@ _PORT_MAX = 65_535
 _NAME = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*\.?")
 _NUMBER = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)\.?")
 _NOT_POINTED = re.compile(r"[<>]")
+# Words of scripts that are written from right to left, such as Hebrew and Arabic; also escaped for HTML.
+_LEFTWARD = "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001eeff"
+_LEFTWARD_WORDS = re.compile(rf"[{_LEFTWARD}](?:(?:[ .'\"\u2019-]|&#x27;|&quot;)*[{_LEFTWARD}])*")
 _SCHEMES = {"http", "https"}
 _TAGS = {"a", "b", "br", "code", "em", "i", "li", "ol", "p", "strong", "ul"}
 
@@ -63,13 +69,41 @@ def escaped(text: object) -> str:
     return html.escape(plain(text))
 
 
+def isolated(text: object) -> str:
+    """Escape a sentence for HTML; words from right to left do not change the order of what stands around them.
+
+    >>> isolated("Names & dates"), isolated("on \u05d0\u05ea\u05e8 7").replace("\u05d0\u05ea\u05e8", "...")
+    ('Names &amp; dates', 'on <bdi>...</bdi> 7')
+    """
+    return _LEFTWARD_WORDS.sub(r"<bdi>\g<0></bdi>", escaped(text))
+
+
+def isolated_value(text: object) -> str:
+    """Escape a value for HTML, such as a name; one with words from right to left has the direction of its first.
+
+    >>> isolated_value("7 \u05d0\u05ea\u05e8").replace("\u05d0\u05ea\u05e8", "..."), isolated_value("7 <i>")
+    ('<bdi>7 ...</bdi>', '7 &lt;i&gt;')
+    """
+    value = escaped(text)
+    return f"<bdi>{value}</bdi>" if _LEFTWARD_WORDS.search(value) else value
+
+
+def with_isolates(text: str) -> str:
+    r"""Enclose words from right to left in isolates, for text that is displayed where there is no markup for it.
+
+    >>> with_isolates("a 7"), ascii(with_isolates("\u05d0 7"))
+    ('a 7', "'\\u2068\\u05d0\\u2069 7'")
+    """
+    return _LEFTWARD_WORDS.sub("\u2068\\g<0>\u2069", text)
+
+
 def with_unbroken_dates(text: object) -> str:
-    """Escape text for HTML so that its dates, durations, ranges and numbers of listings stay on one line.
+    """Escape text for HTML as `isolated`, so that its dates, durations, ranges and numbers of listings stay on one line.
 
     >>> with_unbroken_dates("since 2026-03-01")
     'since <span class="unbroken">2026-03-01</span>'
     """
-    return _UNBROKEN.sub(lambda date: f'<span class="unbroken">{date[0]}</span>', escaped(text))
+    return _UNBROKEN.sub(lambda date: f'<span class="unbroken">{date[0]}</span>', isolated(text))
 
 
 def label(text: object) -> str:
@@ -145,7 +179,7 @@ def link(url: object, words: object = None) -> str:
     text = str(url).strip()
     if (host := _host(text)) is None:
         return escaped(text)
-    text_html = escaped(host if words is None else words)
+    text_html = isolated_value(host if words is None else words)
     return f'<a href="{escaped(text)}" target="_blank" rel="noopener noreferrer nofollow">{text_html}</a>'
 
 

@@ -23,7 +23,7 @@ from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import InvalidArgument, NotFound
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
-from exposurekit.text.sanitize import escaped, plain
+from exposurekit.text.sanitize import escaped, isolated, isolated_value, plain
 from exposurekit.text.urls import host
 from exposurekit.widgets import static_html, task_captions
 from exposurekit.widgets.copy_button import CopyTable
@@ -337,7 +337,7 @@ class OptOutChecklist(Panel):
         common = [line for line in lines[0] if len(lines) > 1 and all(line in one for one in lines)]
         alerts = (self._static_alert(position, common) for position in positions)
         body = f"{static_html.paragraphs(common)}{''.join(alerts)}"
-        return f"<details{' open' if is_open else ''}><summary>{escaped(head)}</summary>{body}</details>"
+        return f"<details{' open' if is_open else ''}><summary>{isolated(head)}</summary>{body}</details>"
 
     def _lines(self, position: int) -> list[str]:
         """What to know about an alert before starting, and about its steps."""
@@ -364,8 +364,10 @@ class OptOutChecklist(Panel):
         text = alert["text"] if isinstance(alert.get("text"), str) else ""
         kind = status.replace(" ", "-") if status in _COLOURED else ""
         chip = f' <span class="chip {kind}">{escaped(status)}</span>' if status else ""
-        parts = [f'<h2 class="headline">{escaped(_site(alert))}{chip}</h2>']
-        parts += [f"<p>{escaped(line)}</p>" for line in (text, self._nothing_to_do(position, status)) if line]
+        parts = [f'<h2 class="headline">{isolated_value(_site(alert))}{chip}</h2>']
+        parts += [
+            f"<p>{isolated(line)}</p>" for line in (text, self._nothing_to_do(position, status)) if line
+        ]
         return "".join(parts)
 
     def _nothing_to_do(self, position: int, status: str) -> str:
@@ -382,9 +384,9 @@ class OptOutChecklist(Panel):
     def _guide_lines(self, position: int) -> list[str]:
         """What the service says about the removal, and what its steps need from the person."""
         alert = self._alerts.iloc[position]
-        guide = [escaped(alert["guide"])] if isinstance(alert["guide"], str) else []
+        guide = [isolated(alert["guide"])] if isinstance(alert["guide"], str) else []
         needs = preparations(self._steps_of([position])["step"].tolist())
-        return [*guide, *(f"<strong>{escaped(text)}</strong>" for text in needs)]
+        return [*guide, *(f"<strong>{isolated(text)}</strong>" for text in needs)]
 
     def _finished(self) -> str:
         n_done = sum(self._progress_of(position).state == DONE for position in self._waiting)
@@ -676,7 +678,7 @@ class OptOutChecklist(Panel):
         note = "" if self._history is not None else f" {_NO_HISTORY}"
         self._status.value = (
             f'<progress max="{max(progress.steps, 1)}" value="{progress.done}" aria-label="steps done"></progress>'
-            f'<p class="label" role="status">{escaped(f"{progress}; {self._finished()}.{note}")}</p>'
+            f'<p class="label" role="status">{isolated(f"{progress}; {self._finished()}.{note}")}</p>'
         )
         self._is_updating = True
         for position, box in self._boxes.items():

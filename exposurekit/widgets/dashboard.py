@@ -20,7 +20,7 @@ from exposurekit.frames.person_names import People, aliases_of, labels_of
 from exposurekit.history import History
 from exposurekit.questions import QUESTIONS
 from exposurekit.text.formatting import pluralize
-from exposurekit.text.sanitize import escaped, plain
+from exposurekit.text.sanitize import isolated, plain
 from exposurekit.text.times import When, parse_time
 from exposurekit.widgets import dashboard_metrics, static_html
 from exposurekit.widgets.dashboard_scope import CHANGES_DAYS, NOW, Scope, available, draw, needed_for
@@ -243,11 +243,11 @@ class Dashboard(Panel):
     def _static_html(self, figures: Iterable[str]) -> str:
         table = static_html.table(self._scope.by_site, caption="Listings by site")
         return static_html.section(
-            f'<p class="headline">{escaped(self._in_short())}</p>',
+            f'<p class="headline">{isolated(self._in_short())}</p>',
             self._metrics.value,
             *(f'<div class="card">{figure}</div>' for figure in figures),
             table,
-            f'<p class="label">{escaped(self._scope.provenance)}</p>',
+            f'<p class="label">{isolated(self._scope.provenance)}</p>',
         )
 
     def _ipython_display_(self) -> None:
@@ -360,8 +360,8 @@ class Dashboard(Panel):
             self._is_updating = False
         people = self._scope.stopped or pluralize(len(self.users) or self._monitored(), "person", "people")
         self._title.value = f'<h2 class="headline">Exposure of {people}</h2>'
-        self._summary.value = f'<p class="label" role="status">{escaped(self._in_short())}</p>'
-        self._source.value = f'<p class="label">{escaped(self._scope.source)}</p>'
+        self._summary.value = f'<p class="label" role="status">{isolated(self._in_short())}</p>'
+        self._source.value = f'<p class="label">{isolated(self._scope.source)}</p>'
         is_drawn = self._over_time is not None and not self.statuses  # it counts all statuses
         over_time = self._counts if is_drawn else None
         self._metrics.value = dashboard_metrics.to_html(
@@ -413,7 +413,7 @@ class Dashboard(Panel):
     def _person_message(self) -> str:
         text, names = self._person.value, self._people.names(self.users)
         if names:
-            return "" if text == names else f'<p role="status">Person: {escaped(names)}</p>'
+            return "" if text == names else f'<p role="status">Person: {isolated(names)}</p>'
         if not text.strip():
             return ""
         n_matches = len(self._people.matching(text))
@@ -459,15 +459,15 @@ def _records(exposure: Exposure | None, history: History | None, day: date | Non
 
 def _described(figure: charts.Chart) -> str:
     words, provenance = charts.describe(figure), figure.layout.meta["provenance"]
-    return f"<p>{escaped(words)}</p><p><em>{escaped(provenance)}</em></p>"
+    return f"<p>{isolated(words)}</p><p><em>{isolated(provenance)}</em></p>"
 
 
 def _nothing(figure: charts.Chart) -> str:
     """What is shown for a chart without data: its finding and its provenance."""
     meta = figure.layout.meta
     return (
-        f'<div class="empty"><strong>{escaped(meta["finding"])}</strong>'
-        f"<span>{escaped(meta['provenance'])}</span></div>"
+        f'<div class="empty"><strong>{isolated(meta["finding"])}</strong>'
+        f"<span>{isolated(meta['provenance'])}</span></div>"
     )
 
 

@@ -12,7 +12,7 @@ from ipywidgets import HTML, VBox, Widget, widget_serialization
 from exposurekit import charts
 from exposurekit.charts.embedding import drawing_module, without_meta
 from exposurekit.charts.theme import CLEAR, figure_json
-from exposurekit.text.sanitize import escaped, with_unbroken_dates
+from exposurekit.text.sanitize import isolated, with_unbroken_dates
 from exposurekit.widgets.asset_files import script
 
 _HEIGHT_PX = 420  # of a chart that states none
@@ -154,7 +154,7 @@ class ChartCard(VBox):  # type: ignore[misc]  # ipywidgets has no types
         """Display an error in the place of the chart."""
         self._head.value = (
             '<div class="empty" role="alert"><strong>This chart could not be drawn</strong>'
-            f"<span>{escaped(message)}</span></div>"
+            f"<span>{isolated(message)}</span></div>"
         )
         self._parts = self.children = (*self._controls, self._head)
 
@@ -165,6 +165,6 @@ class ChartCard(VBox):  # type: ignore[misc]  # ipywidgets has no types
         meta = figure.layout.meta
         self._head.value = (
             f'<h2 class="headline">{with_unbroken_dates(meta["finding"])}</h2>'
-            f'<p class="label">{escaped(meta["provenance"].removeprefix(source).removeprefix(" · "))}</p>'
-            f'<p class="visually-hidden">{escaped(charts.describe(figure))}</p>'
+            f'<p class="label">{isolated(meta["provenance"].removeprefix(source).removeprefix(" · "))}</p>'
+            f'<p class="visually-hidden">{isolated(charts.describe(figure))}</p>'
         )

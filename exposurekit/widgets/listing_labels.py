@@ -10,7 +10,7 @@ from exposurekit.analysis.statuses import is_open
 from exposurekit.errors import InvalidArgument
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
-from exposurekit.text.sanitize import escaped, link_with_path
+from exposurekit.text.sanitize import isolated, link_with_path
 from exposurekit.widgets import static_html
 from exposurekit.widgets.panel import Panel, with_classes
 from exposurekit.widgets.person_comparison import OnFile, compare, compare_in_words, on_file
@@ -153,15 +153,15 @@ class RecordLabels(Panel):
         question = f"Is this {_name(person, record['user_id'])}?"
         page = f"<p>Link: {link_with_path(record['href'])}</p>" if isinstance(record["href"], str) else ""
         self._about.value = (
-            f'<h2 class="headline">{escaped(question)}</h2>'
-            f'<p class="label">{escaped(label)} '
+            f'<h2 class="headline">{isolated(question)}</h2>'
+            f'<p class="label">{isolated(label)} '
             f"(user {int(record['user_id'])}, record {int(record['record_id'])})</p>"
             f"{compare(record, person, FIELDS)}{page}"
         )
         n_labelled = int(self.records["label"].notna().sum())
         status = f"{self._index + 1:,} of {len(self._order):,} · {self._counts()}"
         self._status.value = (
-            f'<p class="label" role="status">{escaped(status)}</p>'
+            f'<p class="label" role="status">{isolated(status)}</p>'
             f'<progress max="{len(self.records)}" value="{n_labelled}" aria-label="records labelled"></progress>'
         )
 

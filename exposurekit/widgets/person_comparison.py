@@ -12,7 +12,7 @@ from exposurekit.errors import NotFound
 from exposurekit.exposure import Exposure
 from exposurekit.text.formatting import MISSING, format_value, is_missing
 from exposurekit.text.html_cards import scrolling
-from exposurekit.text.sanitize import escaped
+from exposurekit.text.sanitize import escaped, isolated_value
 from exposurekit.text.us_addresses import STATES, state_of
 from exposurekit.text.words import words
 
@@ -94,7 +94,7 @@ def compare_in_words(record: "pd.Series[Any]", person: OnFile | None) -> str:
 
 def _row(label: str, *cells: str) -> str:
     markup = "".join(
-        f"<td>{f'<strong>{escaped(cell)}</strong>' if cell.startswith(('✓', '✗')) else escaped(cell)}</td>"
+        f"<td>{f'<strong>{isolated_value(cell)}</strong>' if cell.startswith(('✓', '✗')) else isolated_value(cell)}</td>"
         for cell in cells
     )
     return f'<tr><th scope="row">{escaped(label)}</th>{markup}</tr>'

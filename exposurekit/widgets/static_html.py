@@ -9,7 +9,7 @@ import pandas as pd
 from exposurekit.analysis.manual_tasks import WHICH_NAME, Task
 from exposurekit.text.formatting import format_value, is_missing
 from exposurekit.text.html_cards import scrolling
-from exposurekit.text.sanitize import escaped, link, link_text, link_with_path
+from exposurekit.text.sanitize import escaped, isolated, isolated_value, link, link_text, link_with_path
 from exposurekit.widgets import task_captions
 
 ROWS = 20
@@ -48,7 +48,7 @@ def table(frame: pd.DataFrame, *, caption: str, links: Iterable[str] = (), total
     rows = "".join(
         "<tr>"
         + "".join(
-            f"<td{kind}>{link(value) if name in link_columns and not is_missing(value) else escaped(format_value(value))}</td>"
+            f"<td{kind}>{link(value) if name in link_columns and not is_missing(value) else isolated_value(format_value(value))}</td>"
             for name, value, kind in zip(first.columns, row, kinds, strict=True)
         )
         + "</tr>"
@@ -56,7 +56,7 @@ def table(frame: pd.DataFrame, *, caption: str, links: Iterable[str] = (), total
     )
     more = f" (rows 1 to {len(first)} of {total:,})" if total > len(first) else ""
     content = (
-        f"<table><caption>{escaped(caption)}{more}</caption>"
+        f"<table><caption>{isolated(caption)}{more}</caption>"
         f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
     )
     return scrolling(content, caption)
@@ -76,7 +76,7 @@ def steps(texts: Sequence[str], ticks: Sequence[str], notes: Sequence[str]) -> s
     '<ol class="steps"><li><span>☑ Open the page.</span></li></ol>'
     """
     items = [
-        f"<li><span>{MARKS.get(tick, MARKS['open'])} {escaped(text)}{f' <em>({escaped(note)})</em>' if note else ''}</span></li>"
+        f"<li><span>{MARKS.get(tick, MARKS['open'])} {isolated(text)}{f' <em>({isolated(note)})</em>' if note else ''}</span></li>"
         for text, tick, note in zip(texts, ticks, notes, strict=True)
     ]
     return f'<ol class="steps">{"".join(items)}</ol>'
@@ -94,9 +94,9 @@ def task(removal: Task, *, without: Collection[str] = ()) -> str:
     for heading, is_collapsed, rows in task_captions.sections(removal):
         body = _rows(rows)
         if is_collapsed:
-            body = f"<details><summary>{escaped(heading)}</summary>{body}</details>"
+            body = f"<details><summary>{isolated(heading)}</summary>{body}</details>"
         elif heading:
-            body = f"<p><strong>{escaped(heading)}</strong></p>{body}"
+            body = f"<p><strong>{isolated(heading)}</strong></p>{body}"
         parts.append(body)
     lines = [line for line in note_lines(removal) if line not in without]
     return f"{person(removal)}{''.join(parts)}{paragraphs(lines)}"
@@ -104,7 +104,7 @@ def task(removal: Task, *, without: Collection[str] = ()) -> str:
 
 def person(removal: Task) -> str:
     """The person whose listing it is."""
-    return f"<p>Person: <strong>{escaped(removal.person)}</strong></p>"
+    return f"<p>Person: <strong>{isolated_value(removal.person)}</strong></p>"
 
 
 def paragraphs(lines: Iterable[str]) -> str:
@@ -114,7 +114,7 @@ def paragraphs(lines: Iterable[str]) -> str:
 
 def note_lines(removal: Task) -> list[str]:
     """What to know before starting: what is missing, which name to use, and whether links lead nowhere."""
-    lines = [f"<strong>{escaped(warning)}</strong>" for warning in removal.warnings]
+    lines = [f"<strong>{isolated(warning)}</strong>" for warning in removal.warnings]
     if removal.site and removal.facts:
         lines.append(escaped(WHICH_NAME))
     if removal.site and removal.facts and not removal.address:
@@ -122,7 +122,7 @@ def note_lines(removal: Task) -> list[str]:
     if any(_is_invented(url) for url in (removal.address, removal.begin)):
         lines.append("Hosts that end in .example are invented: their links lead nowhere.")
     if removal.note:
-        lines.append(f"<em>{escaped(removal.note)}</em>")
+        lines.append(f"<em>{isolated(removal.note)}</em>")
     return lines
 
 
@@ -133,7 +133,7 @@ def _is_invented(url: str | None) -> bool:
 
 def _rows(rows: Iterable[task_captions.Row]) -> str:
     facts = "".join(
-        f"<dt>{escaped(label)}</dt><dd>{link_with_path(text) if words else escaped(text)}</dd>"
+        f"<dt>{escaped(label)}</dt><dd>{link_with_path(text) if words else isolated_value(text)}</dd>"
         for label, text, _, words in rows
     )
     return f'<dl class="facts">{facts}</dl>' if facts else ""

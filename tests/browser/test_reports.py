@@ -28,6 +28,8 @@ from exposurekit import analysis, charts
 from exposurekit.errors import ConfigurationError
 from exposurekit.history import History
 from exposurekit.reports import pdf as reports_pdf
+from exposurekit.text.html_cards import stylesheet
+from exposurekit.widgets import static_html
 
 pytestmark = pytest.mark.long
 KINDS = {"fleet": 5, "person": 2, "changes": 3, "sites": 2}  # at least so many charts
@@ -310,6 +312,80 @@ def lay_out_on_paper(page):
 
 def section_finding(report, key):
     return next(section.finding for section in report.sections if section.key == key)
+
+
+# The horizontal middle of each of these parts of a text, in elements and in charts, at its first visible occurrence.
+MIDDLES = """(parts) => {
+    const whole = parts.join("");
+    for (const root of document.querySelectorAll("h2, p, li, dd, td, summary, svg text")) {
+        const leaves = [], walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+        let text = "";
+        while (walker.nextNode()) for (const [at, one] of [...walker.currentNode.data].entries()) {
+            if (/[\\u2066-\\u2069]/.test(one)) continue;
+            leaves.push([walker.currentNode, at]);
+            text += one;
+        }
+        const start = text.indexOf(whole);
+        if (start < 0 || !root.getClientRects().length) continue;
+        let from = start;
+        return parts.map((part) => {
+            const range = document.createRange(), until = from + part.length - 1;
+            range.setStart(...leaves[from]);
+            range.setEnd(leaves[until][0], leaves[until][1] + 1);
+            from += part.length;
+            const box = range.getBoundingClientRect();
+            return (box.left + box.right) / 2;
+        });
+    }
+    return [];
+}"""
+LEFTWARD = (
+    "\u05d0\u05ea\u05e8 \u05e6\u05e4\u05d5\u05df",
+    "\u062f\u0644\u064a\u0644 \u0627\u0644\u0646\u0627\u0633",
+)
+
+
+@pytest.mark.parametrize("site", LEFTWARD)
+def test_names_from_right_to_left_leave_numbers_where_they_are(tmp_path, site):
+    """In a sentence, a list and the label of a chart, what stands before and after such a name is drawn there."""
+    service = Service(
+        {user: Person([a_record(user, site=f"{site}"), a_record(user + 5)]) for user in (1, 2, 3)}
+    )
+    service.people[1].records.append(a_record(20, site=site))
+    with seen_through(service) as exposure:
+        section = ek.Section(
+            "Ours",
+            text=f"Most on {site} 7, {site} 5.",
+            table=pd.DataFrame({"site": [f"{site} 24"]}),
+            figure=charts.by_site(analysis.by_site(exposure.records().assign(site=f"{site} 24"))),
+        )
+        ek.report(exposure, tmp_path / "fleet.html", sections=["by_site", section])
+    with opened(tmp_path / "fleet.html") as (page, _):
+        drawn(page)
+        for parts in (
+            ["Most open listings: ", site, " (4)."],
+            ["Most on ", site, " 7, ", site, " 5."],
+        ):
+            middles = page.evaluate(MIDDLES, parts)
+            assert middles == sorted(middles) != []
+        axis = page.locator("#ours-chart svg text").all_text_contents()
+        assert f"\u2068{site}\u2069 24" in axis  # as the label of a row, where there is no markup
+        name, number = page.evaluate(MIDDLES.replace("h2, p, li, dd, td, summary, ", ""), [site, " 24"])
+        assert name < number
+        page.evaluate("() => document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        name, number = page.evaluate(
+            MIDDLES.replace("h2, p, li, dd, td, summary, svg text", "td"), [site, " 24"]
+        )
+        assert number < name  # a value alone has the direction of its own
+    table = static_html.table(pd.DataFrame({"site": [f"{site} 24"]}), caption=f"Most on {site} 7")
+    (tmp_path / "widget.html").write_text(
+        f'<meta charset="utf-8"><style>{stylesheet()}</style><div class="exposurekit">{table}</div>', "utf-8"
+    )
+    with opened(tmp_path / "widget.html") as (page, _):
+        name, number = page.evaluate(MIDDLES, [site, " 24"])
+        assert number < name
+        middles = page.evaluate(MIDDLES.replace("h2, p,", "caption,"), ["Most on ", site, " 7"])
+        assert middles == sorted(middles) != []
 
 
 def test_small_counts_have_each_tick_once(tmp_path):

@@ -303,9 +303,7 @@ def test_queue_plan_checklist_and_report_take_the_same_time(demo, history, pages
     assert report.caveat.endswith(caveat)
     live = pages["now"]  # labels are in a history, so nobody has checked anything
     for other in (live, pages["changes"], pages["person"]):
-        assert other.caveat.startswith(
-            "Nobody has checked yet whom the listings are about. "
-        )
+        assert other.caveat.startswith("Nobody has checked yet whom the listings are about. ")
     for other in (live, pages["changes"]):
         [by_hand] = [one for one in other.facts if one.name == "to do by hand"]
         assert f"{total}; including {part}" in by_hand.qualifier

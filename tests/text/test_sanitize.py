@@ -19,12 +19,15 @@ from exposurekit.text.sanitize import (
     escape_chat_url,
     escaped,
     fragment,
+    isolated,
+    isolated_value,
     label,
     link,
     link_with_path,
     marked_down,
     plain,
     pointed_at,
+    with_isolates,
 )
 
 MARKUP = TEXT | st.text(st.sampled_from("<>/=\"'&;#ascripthref:jv \n\x00onclk-!"), max_size=40)
@@ -92,6 +95,23 @@ def test_escaped_text_is_never_markup(text):
 def test_escaped_attack_has_no_tags(attack):
     for escaped_text in (escaped(attack), label(attack)):
         assert Tags(escaped_text).tags == []
+
+
+@given(MARKUP | st.text(st.sampled_from("a 7(\u05d0\u05d1\u0627\u0644'\"<&.")))
+def test_isolates_enclose_only_words_from_right_to_left(text):
+    """They change nothing of the text, and each begins and ends with a letter from right to left."""
+    for isolate, begin, end in ((isolated, "<bdi>", "</bdi>"), (with_isolates, "\u2068", "\u2069")):
+        whole = escaped(text) if isolate is isolated else plain(text)
+        words = isolate(text if isolate is isolated else whole)
+        assert words.replace(begin, "").replace(end, "") == whole
+        for part in words.split(begin)[1:]:
+            run = part.split(end)[0]
+            assert {unicodedata.bidirectional(run[at]) for at in (0, -1)} <= {"R", "AL", "NSM", "AN"}
+        outside = "".join(part.split(end)[-1] for part in words.split(begin))
+        assert not {unicodedata.bidirectional(one) for one in outside} & {"R", "AL"}
+    value = isolated_value(text)
+    assert value in (escaped(text), f"<bdi>{escaped(text)}</bdi>")
+    assert value.startswith("<bdi>") == ("<bdi>" in isolated(text))
 
 
 @given(MARKUP | st.text(st.characters(categories=["Cc", "Cf", "Zl", "Zp"])))

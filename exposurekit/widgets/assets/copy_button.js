@@ -7,8 +7,8 @@ function copyButton(label, text) {
   return button;
 }
 function row([label, text, copies, words]) {
-  const link = { href: text, target: "_blank", rel: "noopener noreferrer nofollow", textContent: words };
-  const content = words ? node("a", link) : node(copies ? "span" : "em", { textContent: text });
+  const link = { href: text, target: "_blank", rel: "noopener noreferrer nofollow", textContent: words, dir: "auto" };
+  const content = words ? node("a", link) : node(copies ? "span" : "em", { textContent: text, dir: "auto" });
   const cell = node("td", {}, content);
   const button = node("td", { className: "copy" });
   if (copies) button.append(copyButton(label, text));

@@ -31,7 +31,7 @@ const summarize = ({ bars, range, top, note, missing }, within) => {
   for (const [words, share, percentage] of top) {
     const line = append("span", box, undefined, "top");
     line.style.setProperty("--share", `${100 * share}%`);
-    append("span", line, words, "value");
+    append("span", line, words, "value").dir = "auto";
     append("span", line, percentage, "share");
   }
   const notes = [note, missing && `${missing} missing`].filter(Boolean).join(" · ");
@@ -116,6 +116,7 @@ const drawBody = (model, body) => {
       const cell = append("td", line, undefined, right[position] ? "number" : "");
       const kind = columns[position] === "status" && Object.hasOwn(STATUSES, value) && STATUSES[value];
       if (kind) append("span", cell, value, `chip ${kind}`); else cell.textContent = value;
+      if (!right[position]) cell.dir = "auto";
       if (value.length > 30) cell.title = value;
     });
     return { index, line, box };

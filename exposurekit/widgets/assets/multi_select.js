@@ -16,7 +16,7 @@ function render({ model, el }) {
   function chips(items) {
     const row = node("div", { className: "exposurekit-chips" });
     items.forEach(([text, n, kind], position) => {
-      const button = node("button", { type: "button", className: `chip ${kind}` }, node("span", { textContent: text }));
+      const button = node("button", { type: "button", className: `chip ${kind}` }, node("span", { textContent: text, dir: "auto" }));
       if (n !== null) button.append(node("span", { className: "count", textContent: n.toLocaleString("en") }));
       button.dataset.at = `chip ${position}`;
       button.setAttribute("aria-pressed", index().includes(position));
@@ -30,7 +30,7 @@ function render({ model, el }) {
     const picked = index(), details = node("details", { open: isOpen, className: "exposurekit-pop" });
     const first = picked.length ? items[picked[0]]?.[0] : model.get("everything");
     const summary = node("summary", { className: "exposurekit-button" },
-      node("span", { className: "value", textContent: first }),
+      node("span", { className: "value", textContent: first, dir: "auto" }),
       ...(picked.length > 1 ? [node("span", { className: "count", textContent: `+${picked.length - 1}` })] : []));
     summary.dataset.at = "summary";
     summary.setAttribute("aria-label", `${model.get("description")}: ${picked.map((one) => items[one]?.[0]).join(", ") || model.get("everything")}`);
@@ -45,7 +45,7 @@ function render({ model, el }) {
         const check = node("input", { type: "checkbox", checked: picked.includes(position) });
         check.dataset.at = `option ${position}`;
         check.onchange = () => pick(position, check.checked);
-        const label = node("label", {}, check, node("span", { className: "value", textContent: text }));
+        const label = node("label", {}, check, node("span", { className: "value", textContent: text, dir: "auto" }));
         if (n !== null) label.append(node("span", { className: "count", textContent: n.toLocaleString("en") }));
         return [label];
       }));
