@@ -41,8 +41,8 @@ def site_outcomes(
         level: Confidence level of the median's interval, between 0 and 1.
 
     Returns:
-        One row per site with a listing, in the order of `by_site`: ``site`` (text), ``verdict`` (text, such as ``removes,
-        12 of 17 listed again``), ``open``, ``waiting`` (open listings without a pending request: they wait for a person,
+        One row per site with a listing, in the order of `by_site`: ``site`` (text), ``verdict`` (text, such as ``removes
+        listings, 12 of 17 listed again``), ``open``, ``waiting`` (open listings without a pending request: they wait for a person,
         or for the service), ``waiting_since`` (UTC: since when the first of them waits; missing: none does), ``total``
         (listings, as in `by_site`), ``requested``, ``refused``, ``ignored`` (requests, including those made and answered
         between two runs; see `failed_removals.outcomes`), ``median_days``, ``median_low``, ``median_high`` (Float64: days
@@ -128,7 +128,7 @@ def _verdict(row: Mapping[Hashable, Any]) -> str:
     flaws = [flaw for flaw in flaws if flaw]
     if not row["verified"]:  # what vanished may be listed again
         return ", ".join((f"{gone:,} vanished, no removal verified", *flaws))
-    return f"removes, {enumerate_words(flaws)}" if flaws else "removes, none listed again"
+    return f"removes listings, {enumerate_words(flaws)}" if flaws else "removes listings, none listed again"
 
 
 def in_vain(outcomes: Mapping[Hashable, Any]) -> str:

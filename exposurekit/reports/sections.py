@@ -47,7 +47,8 @@ from exposurekit.reports.model import (
 from exposurekit.reports.share_safe import FEW
 from exposurekit.text.formatting import enumerate_words, is_missing, percent, pluralize
 
-_BY_COUNT = "Points go by count, not by how sensitive the data is."
+_BY_COUNT = "Points count listings and pages, however sensitive the data on them is."
+_OF_MANY = {"has": "have", "removes": "remove"}
 ASKS = 2  # rows of `best_next_fields`
 _UNKNOWN_TITLE = "What is not known"
 _UNSEARCHED = (
@@ -426,11 +427,9 @@ def _verdict_on(names: Sequence[str], verdict: str) -> str:
         return f"no removal request has been seen yet on {enumerate_words(names, 'or')}"
     verb, _, rest = verdict.partition(" ")
     who = enumerate_words(names)
-    if not verb.rstrip(",").isalpha():  # a count
+    if not verb.isalpha():  # a count
         return f"{who}: {verdict}"
-    if verb == "removes,":
-        return f"{who} {'removes' if len(names) == 1 else 'remove'} listings: {rest}"
-    return f"{who} {'have' if verb == 'has' and len(names) > 1 else verb} {rest}"
+    return f"{who} {_OF_MANY.get(verb, verb) if len(names) > 1 else verb} {rest}"
 
 
 def _other_measures(table: pd.DataFrame, worst: pd.DataFrame) -> Iterator[str]:

@@ -17,7 +17,7 @@ from exposurekit.widgets.asset_files import script
 
 _HEIGHT_PX = 420  # of a chart that states none
 _EMPTY = '<div class="empty"><strong>Nothing to draw</strong><span>{}</span></div>'
-_NOT_OBSERVED = "Nothing of the kind was observed so far."
+_NOT_OBSERVED = "No such event has been observed yet."
 _NO_MATCH = "Nothing matches the filters and the day. Clear them, or pick others."
 _DIM = 0.25  # of a bar that is not marked, where others are
 _TOP_PX = 12  # above a chart, whose title is not within it

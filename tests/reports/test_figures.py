@@ -1569,7 +1569,7 @@ def test_first_place_that_rests_on_a_namesake_is_said(fleet_data):
         assert (" would have the most points" in section.text) == is_said
         of_doubt = f": 50 ({50 - 3 * n} without {pluralize(n, 'listing')} that may be about somebody else)."
         assert section.finding.endswith(of_doubt if is_said else ": 50.")
-        assert "Points go by count, not by how sensitive the data is." in section.points
+        assert "Points count listings and pages, however sensitive the data on them is." in section.points
     close = score.assign(score=[50, 50 - 3 * n + 1, 1])
     [section] = with_tables(fleet_data, ["score"], work_queue=named, score=close).sections
     assert section.finding.endswith(

@@ -760,7 +760,7 @@ def test_chart_without_data_displays_a_message(both):
     both.clear()
     assert "Nothing to draw" not in kit.html_of(both)
     both.ask("relistings")
-    assert "Nothing of the kind was observed so far." in kit.html_of(both)
+    assert "No such event has been observed yet." in kit.html_of(both)
 
 
 @pytest.mark.filterwarnings("ignore:16 of 25 people")
