@@ -78,7 +78,7 @@ def precision(table: pd.DataFrame, *, provenance: str = "") -> Chart:
             annotations([_no_precision_reason(row) for row in rows]),
         ],
         [
-            f"{name} (n = {pluralize(row['mine'] + row['not mine'], 'label')})"
+            f"{name} ({pluralize(row['mine'] + row['not mine'], 'label')})"
             for name, row in zip(names, rows, strict=True)
         ],
         {"title": {"text": f"precision, with {label}"}, "range": [-0.02, 1.02], "tickformat": ".0%"},

@@ -71,7 +71,7 @@ def declared_vs_observed(table: pd.DataFrame, *, provenance: str = "") -> Chart:
             beside,
             points(declared.tolist(), hover, symbol="line-ns", colour=GREY, name="declared"),
         ],
-        [f"{name} (n = {pluralize(row['n'], 'request')})" for name, row in zip(names, rows, strict=True)],
+        [f"{name} ({pluralize(row['n'], 'request')})" for name, row in zip(names, rows, strict=True)],
         median_axis("days from request to removal", most),
         finding=_finding(table),
         summary=_summary(requested, label, n_without=len(table) - len(requested)),

@@ -50,7 +50,7 @@ def test_a_share_has_its_interval_and_number():
     whiskers, dot, _ = figure.data
     assert [*dot.x] == [0.9]
     assert [*whiskers.x][:2] == [table["low"][0], table["high"][0]]
-    assert figure.layout.yaxis.ticktext == ("Near (n = 10 labels)",)
+    assert figure.layout.yaxis.ticktext == ("Near (10 labels)",)
     assert "90% (95% interval: 60\N{EN DASH}98%), n = 10 labels, 1 unlabelled" in charts.describe(figure)
 
 
