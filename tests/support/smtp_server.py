@@ -21,7 +21,7 @@ from exposurekit.service.mail.settings import Smtp
 class SmtpServer:
     """A running server. A test may set the answer to a recipient or to a message; None: the connection is cut.
 
-    `deliver` gets each recipient of an accepted message, and the message.
+    `deliver` gets each recipient of a message, and the message, before the answer.
     """
 
     directory: Path
@@ -57,11 +57,11 @@ class SmtpServer:
     async def handle_DATA(self, server, session, envelope):  # noqa: N802
         assert session.authenticated
         self.envelopes.append(envelope)
+        for address in envelope.rcpt_tos if self.deliver else ():
+            self.deliver(address, envelope.content)
         if self.answer_to_message is None:
             server.transport.abort()
             return "451 cut"
-        for address in envelope.rcpt_tos if self.deliver else ():
-            self.deliver(address, envelope.content)
         return self.answer_to_message
 
 

@@ -42,7 +42,7 @@ _EVENTS = (
 _EMAILS = (
     select(
         *(mail_requests.c.id, mail_requests.c.user_id, mail_requests.c.record_id, mail_requests.c.site),
-        *(mail_requests.c.state, records.c.status),
+        *(mail_requests.c.state, records.c.status, mail_requests.c.sent_at),
         func.coalesce(mail_requests.c.sent_at, mail_requests.c.created_at, type_=Instant).label("at"),
     )
     .join(records, mail_requests.c.record_id == records.c.id)
@@ -74,7 +74,10 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class SiteEmail:
-    """An opt-out by email, the status of the listing that it names, and when it was sent, or else created."""
+    """An opt-out by email, the status of the listing that it names, and when it was sent, or else created.
+
+    `sent_at` is also when it may have been sent.
+    """
 
     id: int
     user_id: int
@@ -82,6 +85,7 @@ class SiteEmail:
     site: str
     state: str
     status: str
+    sent_at: datetime | None
     at: datetime
 
     @property
@@ -93,6 +97,11 @@ class SiteEmail:
     def was_sent(self) -> bool:
         """Whether it was sent, and did not come back."""
         return self.state in _SENT
+
+    @property
+    def was_left(self) -> bool:
+        """Whether it ended before anybody tried to send it: its approval was withdrawn with the consent, or it was given up."""
+        return self.state == ENDED and self.sent_at is None
 
     def covers(self, record_id: int, site: str, definitions: Mapping[str, Definition]) -> bool:
         """Return whether it asks to remove a listing of its person, perhaps with others."""
@@ -160,8 +169,7 @@ async def next_step(
         return Step.EMAIL
     if last is None or any(one.is_open for one in covering):
         return Step.FORM
-    # One that ended was not sent: its approval was withdrawn with the consent, or it was given up.
-    earlier = [one for one in covering if one.at >= listed_at and one.state != ENDED]
+    earlier = [one for one in covering if one.at >= listed_at and not one.was_left]
     if not earlier:
         return Step.EMAIL
     is_awaited = any(

@@ -51,7 +51,7 @@ async def message(
         to=email.to,
         subject=wording.SUBJECT.format(reference=f"{request.id:04}"),
         message_id=settings.message_id(request.token),
-        date=request.sent_at or session.clock.now(),
+        date=request.date or session.clock.now(),
         text=text,
     )
 

@@ -13,6 +13,9 @@ States of an opt-out by email::
       ^---it may have been sent, or not---------------+        +--> returned: it was not delivered
                                                       +--> returned: it could not be sent
     and from each of the first three: ended; from approved also if consent is withdrawn or the service deactivated
+
+An opt-out by email that may have been sent has the time at which it may have been, even as a draft or ended, so that
+none follows it unnoticed.
 """
 
 from dataclasses import dataclass, field, replace
@@ -49,6 +52,12 @@ _OPEN = (
     .order_by(mail_requests.c.id.desc())
     .limit(1)
 )
+_LAST_EMAIL = (
+    select(mail_requests.c.state, mail_requests.c.sent_at)
+    .where(mail_requests.c.record_id == bindparam("record_id"), mail_requests.c.kind == EMAIL)
+    .order_by(mail_requests.c.id.desc())
+    .limit(1)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +72,13 @@ class MailRequest:
     state: str
     token: str = field(repr=False)
     created_at: datetime
-    sent_at: datetime | None
+    sent_at: datetime | None  # or when it may have been sent
     answer_by: datetime | None
+
+    @property
+    def date(self) -> datetime | None:
+        """When it was sent; None: it was not, or nobody knows."""
+        return self.sent_at if self.state in {SENT, REPLIED, RETURNED} else None
 
     def is_overdue(self, now: datetime) -> bool:
         """Return whether an opt-out that was sent got no answer in time."""
@@ -89,11 +103,16 @@ async def issue(
 async def issue_email(
     session: Session, user_id: int, record_id: int, site: str, *, requires_approval: bool
 ) -> MailRequest:
-    """Return the open opt-out by email of a record, or create one. The caller has locked the user."""
+    """Return the open opt-out by email of a record, or create one. The caller has locked the user.
+
+    One that comes after an opt-out that may have been sent needs an approval in any case.
+    """
     request = await open_request(session, record_id, EMAIL)
     if request is not None:
         return request
-    state = DRAFT if requires_approval else APPROVED
+    last = await session.first(_LAST_EMAIL, {"record_id": record_id})
+    is_repeated = last is not None and last.state == ENDED and last.sent_at is not None
+    state = DRAFT if requires_approval or is_repeated else APPROVED
     return await _add(session, user_id, record_id, site, kind=EMAIL, state=state)
 
 
@@ -170,6 +189,13 @@ async def record_sent(session: Session, request_id: int, *, answer_by: datetime)
     sent = {"sent_at": session.clock.now(), "answer_by": answer_by}
     await session.run(update(mail_requests).filter_by(id=request_id).values(**sent))
     await change_state(session, request_id, SENT, before=SENDING)
+
+
+async def stop_sending(session: Session, request_id: int, state: str) -> None:
+    """Change the state of an opt-out whose sending had begun, and record when it may have been sent."""
+    is_sending = (mail_requests.c.id == request_id) & (mail_requests.c.state == SENDING)
+    stopped = {"state": state, "sent_at": mail_requests.c.changed_at, "changed_at": session.clock.now()}
+    await session.run(update(mail_requests).where(is_sending).values(**stopped))
 
 
 async def waiting_tokens(session: Session) -> dict[int, str]:

@@ -251,6 +251,7 @@ async def _next_step(session: Session, context: ScanContext, job: _Job) -> Step:
         # Nobody could send it, and it would hide the form.
         email = await opt_out_requests.open_request(session, job.lease.row_id, opt_out_requests.EMAIL)
         if email is not None:
+            await opt_out_requests.stop_sending(session, email.id, opt_out_requests.ENDED)
             await opt_out_requests.change_state(session, email.id, opt_out_requests.ENDED, before=email.state)
         return Step.FORM
     return await follow_ups.next_step(session, job.user_id, job.lease.row_id, job.site, context.definitions)
@@ -337,10 +338,7 @@ async def _begin_sending(context: ScanContext, job: _Job) -> MailRequest | None:
         return None
     async with writing_with_lease(context, records, job.lease, job.user_id) as session:
         request = await _issue_email(session, job, settings)
-        if request.state == opt_out_requests.SENDING:
-            await opt_out_requests.change_state(
-                session, request.id, opt_out_requests.DRAFT, before=opt_out_requests.SENDING
-            )
+        await opt_out_requests.stop_sending(session, request.id, opt_out_requests.DRAFT)
         if request.state != opt_out_requests.APPROVED:
             await leases.complete(session, records, job.lease, due_at=None)
             return None
@@ -361,6 +359,8 @@ async def _save_sending(
         await opt_out_requests.record_sent(session, request.id, answer_by=answer_by)
     if await session.first(_STILL_DISCOVERED, {"record_id": record_id}) is None:
         # A person sent the form meanwhile, or a sister site's opt-out removes it.
+        if result == "unclear":
+            await opt_out_requests.stop_sending(session, request.id, opt_out_requests.ENDED)
         await opt_out_requests.change_state(session, request.id, opt_out_requests.ENDED, before=before)
         await leases.clear(session, records, records.c.id == record_id)
         return
@@ -373,7 +373,7 @@ async def _save_sending(
         await removals.submit_removal(session, record_id, description, next_scan_at=scan_at)
         await submit_sisters(session, context.definitions, job.site, job.user_id, job.subject)
     elif result == "unclear":
-        await opt_out_requests.change_state(session, request.id, opt_out_requests.DRAFT, before=before)
+        await opt_out_requests.stop_sending(session, request.id, opt_out_requests.DRAFT)
     else:
         await opt_out_requests.change_state(session, request.id, opt_out_requests.RETURNED, before=before)
         await removals.refuse_removal(session, record_id, description, event=Event.OPT_OUT_UNANSWERED)

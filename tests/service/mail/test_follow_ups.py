@@ -508,6 +508,43 @@ def test_a_kill_while_sending_makes_a_draft(open_house, town, server):
         assert (server.recipients, request_states(house)) == ([TO], ["sent"])
 
 
+def kill_while_sending(house):
+    """Do to the approved email what a worker does, up to a kill."""
+
+    async def killed(work):
+        [request] = await opt_out_requests.emails(work, state="approved", limit=9)
+        assert await opt_out_requests.begin_sending(work, request, per_day=1, per_site_per_day=1)
+        await leases.acquire_one(work, tables.records, request.record_id, duration=timedelta(hours=1))
+
+    house.work(killed)
+
+
+@pytest.mark.parametrize("is_draft", [False, True])
+def test_a_kill_and_a_missing_field_send_nothing_twice(house, town, server, is_draft):
+    """It may have been sent: once it ended, the person sends the form, and no second email follows."""
+    opens(house, town, Seekfolk=followed_up(user_fields_required=["email"]))
+    juniper = house.scanned_juniper()
+    [one] = queued(house).opt_outs
+    house.work(lambda work: assisted_opt_outs.report_failed(work, one.id, house.definitions, refused=True))
+    house.work(
+        lambda work: opt_out_requests.issue_email(
+            work, one.user_id, one.id, one.site, requires_approval=False
+        )
+    )
+    kill_while_sending(house)
+    if is_draft:
+        house.advance(hours=2)
+        assert request_states(house) == ["draft"]
+    house.update(juniper, emails=[{"id": juniper["emails"][0]["id"], "_destroy": True}])
+    house.advance(days=8)
+    assert request_states(house) == ["ended"]
+    house.update(juniper, emails=[{"address": "juniper@example.com"}])
+    house.advance(days=8)
+    refused(house)
+    house.advance(days=30)
+    assert server.recipients == []
+
+
 def test_a_follow_up_that_cannot_be_sent_leaves_the_form(house, town, server):
     server.answer_to_recipient = "550 nobody"
     opens(house, town, Seekfolk=followed_up(confirmed=True))
@@ -586,6 +623,28 @@ def test_a_form_sent_while_an_email_is_under_way_counts(house, town, server, ans
     assert (record.status, record.due_at, record.lease) == ("pending removal", first_scan_at, None)
     assert request_states(house) == [state]
     assert house.alert_titles(juniper) == ["New record", "Opt-out refused", "Opt-out submitted"]
+
+
+def test_an_unclear_email_beside_a_form_counts(house, town, server):
+    opens(house, town, Seekfolk=followed_up())
+    house.scanned_juniper()
+    [one] = queued(house).opt_outs
+
+    def deliver(_address, _content):
+        reporting = Thread(
+            target=lambda: house.work(
+                lambda work: assisted_opt_outs.report_sent(work, one.id, house.definitions)
+            )
+        )
+        reporting.start()
+        reporting.join()
+
+    server.deliver, server.answer_to_message = deliver, None
+    refused(house)
+    assert (len(server.envelopes), request_states(house)) == (1, ["ended"])
+    house.advance(days=GIVE_UP_DAYS + 30)
+    assert offered(house) == [("Seekfolk", "the site did not remove the listing in time")]
+    assert len(server.envelopes) == 1
 
 
 def test_a_form_sent_with_its_message_ends_the_approved_email(open_house, town, server):
