@@ -173,10 +173,10 @@ async def begin_sending(
 ) -> bool:
     """Mark an approved opt-out as being sent, unless the limit of a day is reached; return whether it is."""
     await session.serialize(_LOCK)
-    recent = and_(
-        mail_requests.c.kind == EMAIL,
-        or_(mail_requests.c.sent_at > session.clock.now() - _DAY, mail_requests.c.state == SENDING),
-    )
+    since = session.clock.now() - _DAY
+    # One that a kill interrupted is still being sent if its listing was removed meanwhile.
+    is_sending = and_(mail_requests.c.state == SENDING, mail_requests.c.changed_at > since)
+    recent = and_(mail_requests.c.kind == EMAIL, or_(mail_requests.c.sent_at > since, is_sending))
     of_site = func.count().filter(mail_requests.c.site == request.site)
     [row] = await session.all(select(func.count().label("n"), of_site.label("n_of_site")).where(recent))
     if row.n >= per_day or row.n_of_site >= per_site_per_day:

@@ -199,6 +199,27 @@ def test_the_limit_of_a_day_is_for_all_sites(open_house, settings, server, town)
         assert sorted(server.recipients) == ["privacy@other.example", TO]
 
 
+@pytest.mark.usefixtures("juniper")
+def test_a_sending_that_a_kill_interrupted_counts_for_a_day(house, site):
+    """Its listing may be removed meanwhile, and then no worker ends it."""
+    site.cards.append(Card("r2"))
+    house.advance(days=8)
+    assert request_states(house) == ["draft", "draft"]
+
+    async def begun(work, number):
+        await opt_out_emails.approve(work, number)
+        request = await opt_out_requests.get(work, number)
+        return await opt_out_requests.begin_sending(work, request, per_day=1, per_site_per_day=1)
+
+    assert house.work(lambda work: begun(work, 1)) is True
+    assert house.work(lambda work: begun(work, 2)) is False
+    house.clock.advance(timedelta(days=1, seconds=1))
+    request = house.work(lambda work: opt_out_requests.get(work, 2))
+    assert house.work(
+        lambda work: opt_out_requests.begin_sending(work, request, per_day=1, per_site_per_day=1)
+    )
+
+
 def test_nothing_is_sent_without_consent(house, server, juniper):
     house.work(lambda work: consent.withdraw(work, juniper["id"], withdrawn_by="her"))
     with pytest.raises(ConfigurationError, match="consent was withdrawn"):
