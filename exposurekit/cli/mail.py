@@ -39,7 +39,7 @@ def mail_list(*, every_state: bool, limit: int, database: ServiceDatabase, as_js
 
     states = message_store.STATES if every_state else message_store.TO_READ
     listed = database.read(lambda db: message_store.newest(db, states=states, limit=limit))
-    names = ("id", "received_at", "user_id", "record_id", "site", "state", "reason")
+    names = ("id", "received_at", "request_id", "user_id", "record_id", "site", "state", "reason")
     output.print_rows([output.fields(one, *names) for one in listed], as_json=as_json, none="No messages.")
 
 
@@ -258,6 +258,30 @@ def mail_approve(*, request_ids: tuple[int, ...], approve_all: bool, database: S
 
     ids = database.write(approve, lambda ids: action("mail approve", request_ids=ids))
     click.echo(f"Opt-outs approved: {len(ids):,}.")
+
+
+@mail.command("answered")
+@click.argument("request_id", metavar="ID", type=ID)
+@service_options
+def mail_report_reply(*, request_id: int, database: ServiceDatabase) -> None:
+    """Report that a site answered an opt-out by email.
+
+    Use it for an answer that counted as an automatic message, as some ticket systems mark what people write, or that came
+    another way, such as by post. The ID is that of mail emails, or the request ID of mail list. It is no longer overdue
+    then. Repeating it changes nothing.
+
+    Example: exposurekit mail answered 4
+    """
+    from exposurekit.service.mail import opt_out_emails
+
+    changed = database.write(
+        lambda db: opt_out_emails.record_reply(db, request_id),
+        lambda changed: action("mail answered", request_id=request_id, changed=changed),
+    )
+    if changed:
+        click.echo(f"Opt-out {request_id} is answered.")
+    else:
+        click.echo(f"Opt-out {request_id} was answered before; nothing changed.", err=True)
 
 
 @mail.command("complaint")

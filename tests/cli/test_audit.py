@@ -52,6 +52,7 @@ RECORDED = (
     ("webhooks replay --all", None, {"deliveries": 1}),
     ("mail discard --all", None, {"messages": 0}),
     ("mail approve --all", None, {"request_ids": []}),
+    ("mail answered 2", None, {"request_id": 2, "changed": True}),
     ("evidence export 1 --out bundle.zip", "user 1", {"before": 0, "after": 0}),
     ("users export 1 --out person.json", "user 1", {"damaged": 0}),
     ("users withdraw 1 --by 'Jane Canarsson'", "user 1", {"withdrawn": 1}),
@@ -117,12 +118,23 @@ async def _reject_message(work):
     await message_store.change_state(work, 1, message_store.REJECTED, reason="it has no valid DKIM signature")
 
 
+async def _send_email(work):
+    """An opt-out by email that was sent."""
+    request = await opt_out_requests.issue_email(work, 1, 1, SITE.name, requires_approval=False)
+    await opt_out_requests.change_state(work, request.id, opt_out_requests.SENDING, before=request.state)
+    await opt_out_requests.record_sent(work, request.id, answer_by=work.clock.now())
+
+
 def test_each_change_is_recorded_once_with_ids_only(operator):
     (operator.directory / "seekfolk.yaml").write_text(SITE_FILE)
     assisted = SITE_FILE.replace("method: manual", "method: assisted")
     (operator.directory / "place.yaml").write_text(assisted.replace("name: Seekfolk", f"name: {SITE.name}"))
     (operator.directory / "Canarsson.html").write_text("<html>Jane Doe: Nobody of that name</html>")
-    before = {"integrator attest": _register, "mail confirmed": _reject_message}
+    before = {
+        "integrator attest": _register,
+        "mail confirmed": _reject_message,
+        "mail answered": _send_email,
+    }
     secrets = []
     for line, *_ in RECORDED:
         words = shlex.split(line)

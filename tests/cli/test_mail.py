@@ -244,6 +244,26 @@ def test_a_complaint_is_drafted_once_the_answer_is_overdue(drafted):
     assert "Article 17" in text
 
 
+def test_an_answer_is_reported_once(drafted):
+    run = drafted.here("mail", "answered", "1")
+    expected = "Error: request 1 is draft: only one that was sent can be answered"
+    assert (run.returncode, error_of(run)) == (1, expected)
+    assert "no opt-out by email has the id 9" in error_of(drafted.here("mail", "answered", "9"))
+
+    async def sent(db):
+        await opt_out_requests.change_state(db, 1, "sending", before="draft")
+        await opt_out_requests.record_sent(db, 1, answer_by=db.clock.now() - timedelta(days=1))
+
+    drafted.work(sent)
+    assert drafted.here("mail", "answered", "1").stdout == "Opt-out 1 is answered.\n"
+    assert [(one["state"], one["overdue"]) for one in emails(drafted)] == [("answered", "no")]
+    run = drafted.here("mail", "answered", "1")
+    assert (run.returncode, run.stdout) == (0, "")
+    assert error_of(run) == "Opt-out 1 was answered before; nothing changed."
+    audited = drafted.here("service", "audit", "show", "--json").stdout
+    assert audited.count("mail answered") == 2
+
+
 def test_an_unknown_opt_out_is_an_error(office):
     run = office.here("mail", "approve", "9")
     assert error_of(run) == "Error: no opt-out by email has the id 9: exposurekit mail emails shows them"

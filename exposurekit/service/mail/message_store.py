@@ -28,22 +28,31 @@ TO_READ = (REJECTED, ANSWER)  # by a person
 UNADDRESSED_MAX, OF_REQUEST_MAX = 500, 10  # messages for a person; the oldest of more are deleted
 REASON_MAX = 200  # characters
 RETENTION = timedelta(days=90)
+AUTOMATIC = "an automatic message: the opt-out by email is not answered"
+REPORTED = "an automatic message: the opt-out by email was reported as answered"
 NO_REQUEST = "no request has the address that it was sent to"
 TOO_LARGE = "it is larger than 1 MB; only its beginning is stored"
 _DOMAIN = "mail message"
 _ROW = select(mail_messages).where(mail_messages.c.id == bindparam("message_id"))
 _OF_DIGEST = select(mail_messages.c.id).where(mail_messages.c.digest == bindparam("digest"))
 _COLUMNS: tuple[ColumnElement[Any], ...] = (
-    *(mail_messages.c.id, mail_messages.c.user_id, _requests.c.record_id, _requests.c.site),
+    *(
+        mail_messages.c.id,
+        mail_messages.c.request_id,
+        mail_messages.c.user_id,
+        _requests.c.record_id,
+        _requests.c.site,
+    ),
     *(mail_messages.c.state, mail_messages.c.reason, mail_messages.c.received_at),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A stored message. `user_id`, `record_id` and `site` are those of its request, if it has one."""
+    """A stored message. `request_id`, `user_id`, `record_id` and `site` are those of its request, if it has one."""
 
     id: int
+    request_id: int | None
     user_id: int | None
     record_id: int | None
     site: str | None
@@ -129,6 +138,12 @@ async def change_state(session: Session, message_id: int, state: str, *, reason:
     if state in TO_READ:
         row = await row_of(session, message_id)
         await _delete_oldest(session, None if row is None else row.request_id)
+
+
+async def record_reply(session: Session, request_id: int) -> None:
+    """Say of a request's automatic messages that a person has reported an answer."""
+    is_automatic = and_(mail_messages.c.request_id == request_id, mail_messages.c.reason == AUTOMATIC)
+    await session.run(update(mail_messages).where(is_automatic).values(reason=REPORTED))
 
 
 async def newest(session: Session, *, states: Sequence[str] = TO_READ, limit: int) -> list[Message]:

@@ -10,7 +10,7 @@ from exposurekit.contract.types import DISCOVERED, REMOVED
 from exposurekit.errors import ConfigurationError
 from exposurekit.service.accounts import consent, users
 from exposurekit.service.accounts.subject import Subject
-from exposurekit.service.mail import follow_ups, opt_out_requests, smtp, wording
+from exposurekit.service.mail import follow_ups, message_store, opt_out_requests, smtp, wording
 from exposurekit.service.mail.opt_out_requests import MailRequest
 from exposurekit.service.mail.settings import MailSettings
 from exposurekit.service.mail.wording import Consent, Earlier, Listing
@@ -78,6 +78,25 @@ async def approve(session: Session, request_id: int) -> MailRequest:
     due = {"due_at": session.clock.now(), "opt_out_attempts": 0}
     await session.run(update(records).filter_by(id=request.record_id).values(**due))
     return request
+
+
+async def record_reply(session: Session, request_id: int) -> bool:
+    """Record that a site has answered an opt-out; return False if it was recorded before.
+
+    Raises:
+        ConfigurationError: It was not sent, or came back.
+    """
+    request = await find(session, request_id)
+    await consent.lock_user(session, request.user_id, changes=False)
+    if await opt_out_requests.change_state(
+        session, request_id, opt_out_requests.REPLIED, before=opt_out_requests.SENT
+    ):
+        await message_store.record_reply(session, request_id)
+        return True
+    state = (await find(session, request_id)).state
+    if state != opt_out_requests.REPLIED:
+        raise ConfigurationError(f"request {request_id} is {state}: only one that was sent can be answered")
+    return False
 
 
 async def find(session: Session, request_id: int) -> MailRequest:

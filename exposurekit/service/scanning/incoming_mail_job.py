@@ -180,10 +180,7 @@ async def _save_answer(context: ScanContext, lease: Lease) -> bool:
         if mail.is_bounce:
             state, reason = opt_out_requests.RETURNED, "an opt-out by email was not delivered"
         elif mail.is_automatic:  # such as an acknowledgement or a read receipt
-            state, reason = (
-                opt_out_requests.SENT,
-                "an automatic message: the opt-out by email is not answered",
-            )
+            state, reason = opt_out_requests.SENT, message_store.AUTOMATIC
     async with writing_with_lease(context, mail_messages, lease, request.user_id) as session:
         await leases.complete(session, mail_messages, lease, due_at=None)
         await message_store.change_state(session, lease.row_id, message_store.ANSWER, reason=reason)

@@ -414,6 +414,26 @@ def test_only_answers_and_failed_deliveries_end_the_wait(house, server, drop, me
     assert len(overdue) == (state == "sent")
 
 
+@pytest.mark.usefixtures("juniper")
+def test_a_person_reports_an_answer_that_counts_as_automatic(house, server, drop):
+    with pytest.raises(
+        ConfigurationError, match="request 1 is draft: only one that was sent can be answered"
+    ):
+        house.work(lambda work: opt_out_emails.record_reply(work, 1))
+    approve_drafts(house)
+    [sent] = server.messages
+    headers = {"Auto-Submitted": "auto-generated"}  # by a ticket system
+    arrives(house, drop, unsigned(sent["Reply-To"], sender=TO, text="We have removed it.", headers=headers))
+    assert request_states(house) == ["sent"]
+    assert house.work(lambda work: opt_out_emails.record_reply(work, 1)) is True
+    assert request_states(house) == ["answered"]
+    reported = "an automatic message: the opt-out by email was reported as answered"
+    assert message_states(house) == [("answer", reported)]
+    assert house.work(lambda work: opt_out_emails.record_reply(work, 1)) is False
+    house.clock.advance(timedelta(days=50))
+    assert house.work(lambda work: opt_out_requests.emails(work, overdue=True, limit=9)) == []
+
+
 def test_an_overdue_answer_can_be_complained_about(house, server, juniper):
     definitions = house.definitions
 
