@@ -40,7 +40,7 @@ async def message(
     text = wording.opt_out(
         email.template,
         _listing(site, record),
-        _person(site, as_listed(subject, record)),
+        _person(site, subject, record),
         Consent(granted_at=grant.granted_at, granted_by=grant.granted_by),
         answer_within_days=email.answer_days,
         earlier=Earlier(failure.event, failure.sent_at, site.opt_out_url) if failure else None,
@@ -128,7 +128,7 @@ async def complaint(session: Session, request_id: int, definitions: Mapping[str,
     return wording.complaint(
         email.template,
         _listing(site, record),
-        _person(site, subject),
+        _person(site, subject, record),
         to=email.to,
         sent_at=request.sent_at,
         answer_by=request.answer_by,
@@ -162,7 +162,7 @@ def _listing(site: Definition, record: Mapping[str, Any]) -> Listing:
     )
 
 
-def _person(site: Definition, subject: Subject) -> dict[str, str]:
-    """The person's name, and what else the site requires."""
-    values = subject.values()
+def _person(site: Definition, subject: Subject, record: Mapping[str, Any]) -> dict[str, str]:
+    """The person's name, and what else the site requires, as the listing shows them."""
+    values = as_listed(subject, record).values()
     return {name: values[name] for name in dict.fromkeys((*_NAMES, *site.removal.user_fields_required))}

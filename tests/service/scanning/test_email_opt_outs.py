@@ -434,6 +434,16 @@ def test_a_person_reports_an_answer_that_counts_as_automatic(house, server, drop
     assert house.work(lambda work: opt_out_requests.emails(work, overdue=True, limit=9)) == []
 
 
+def test_a_complaint_names_the_person_as_the_request_did(open_house, settings, server, site):
+    site.cards[:] = [Card("r1", name="Juniper Otterwick")]
+    with open_house(settings(requires_approval=False)) as house:
+        house.scanned_juniper(aliases=[{"first_name": "Juniper", "last_name": "Otterwick"}])
+        house.clock.advance(timedelta(days=46))
+        text = house.work(lambda work: opt_out_emails.complaint(work, 1, house.definitions))
+    assert "personal data about me, Juniper Otterwick," in text
+    assert "Quillfeather" not in text
+
+
 def test_an_overdue_answer_can_be_complained_about(house, server, juniper):
     definitions = house.definitions
 
