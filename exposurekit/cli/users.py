@@ -651,7 +651,9 @@ def users_accept(*, candidate_id: int, sites_directory: Path | None, database: S
                 f"there is no valid definition of {plain(candidate.site)}: correct the files, then accept again"
             )
         subject = await people.get_subject(db, candidate.user_id)
-        site = definition.site(subject) if definition and subject else Site(name=candidate.site)
+        site = Site(name=candidate.site)
+        if definition is not None and subject is not None:
+            site = definition.site_of(candidate.listing, subject)
         return await candidates.accept(db, candidate_id, site), candidate
 
     def describe(accepted: tuple[int, Any]) -> "Action":

@@ -120,7 +120,7 @@ class SimulatedPerson:
             return
         subject = await users.get_subject(session, candidate.user_id)
         definition = self._backend.definitions[candidate.site]
-        site = definition.site(subject) if subject else Site(name=candidate.site)
+        site = definition.site_of(candidate.listing, subject) if subject else Site(name=candidate.site)
         await candidates.accept(session, candidate.id, site)
 
     # --- definitions ----------------------------------------------------------------------------------------

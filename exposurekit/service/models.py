@@ -19,7 +19,7 @@ class Site:
     opt_out_url: str | None = None
     user_fields_required_for_removal: tuple[str, ...] = ()
     opt_out_fields: tuple[str, ...] = ()  # the user fields that an opt-out contains or requires
-    removed_by_us: bool = False  # the service can send this user's opt-out itself
+    removed_by_us: bool = False  # the service can send this listing's opt-out itself
     # A person sends it; before, the service has to issue an address, or to follow up an earlier one by email.
     prepared_by_us: bool = False
 

@@ -15,7 +15,6 @@ from support.site_definitions import site_definition
 import exposurekit
 from exposurekit.contract.inputs import AddressItem, EmailItem
 from exposurekit.service.accounts import integrators, users
-from exposurekit.service.accounts.subject import Subject
 from exposurekit.service.findings import findings
 from exposurekit.service.mail import opt_out_requests
 from exposurekit.service.models import Listing
@@ -284,7 +283,7 @@ def listed(operator, jane):
     async def discover(work):
         return [
             await findings.discover_record(
-                work, jane, Listing(name="Jane Doe", reference_id="r7"), definition.site(Subject(names=()))
+                work, jane, Listing(name="Jane Doe", reference_id="r7"), definition.site()
             )
             for definition in directory(operator.directory / "sites").values()
         ][::-1]

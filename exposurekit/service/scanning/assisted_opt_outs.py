@@ -18,13 +18,11 @@ from sqlalchemy import Row, bindparam, select
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import InvalidArgument
 from exposurekit.service.accounts import consent, users
-from exposurekit.service.accounts.subject import Subject
 from exposurekit.service.findings import removals
 from exposurekit.service.findings.alerts import FAILURES, Event
 from exposurekit.service.mail import follow_ups, opt_out_requests
 from exposurekit.service.mail.follow_ups import SiteEmail
 from exposurekit.service.mail.settings import MailSettings
-from exposurekit.service.matching.opt_out_subject import as_listed
 from exposurekit.service.scanning import saved_pages, schedule
 from exposurekit.service.scanning.form_opt_outs import form_values
 from exposurekit.service.scanning.removal_job import submit_sisters
@@ -204,10 +202,10 @@ async def report_sent(session: Session, record_id: int, definitions: Mapping[str
     Raises:
         NotAssisted: Nobody can send it: the record is removed, or is not of such a site, or is not prepared.
     """
-    site, subject, row = await _locked(session, record_id, definitions)
+    site, row = await _locked(session, record_id, definitions)
     if row.status == PENDING_REMOVAL:
         return 0
-    description, now = site.site(subject), session.clock.now()
+    description, now = site.site(), session.clock.now()
     if site.removal.confirm is not None:
         request = await opt_out_requests.open_request(session, record_id, opt_out_requests.CONFIRMATION)
         if request is None:
@@ -220,7 +218,7 @@ async def report_sent(session: Session, record_id: int, definitions: Mapping[str
     await opt_out_requests.end(session, record_id, unsent=True)
     scan_at = schedule.first_verification_at(now, site)
     await removals.submit_removal(session, record_id, description, next_scan_at=scan_at)
-    return 1 + await submit_sisters(session, definitions, site, row.user_id, subject)
+    return 1 + await submit_sisters(session, definitions, site, row.user_id)
 
 
 async def due(
@@ -255,16 +253,16 @@ async def report_failed(
     Raises:
         NotAssisted: The record is removed, or is not of a site whose opt-outs a person sends.
     """
-    site, subject, _ = await _locked(session, record_id, definitions)
+    site, _ = await _locked(session, record_id, definitions)
     await opt_out_requests.end(session, record_id)
     event = Event.OPT_OUT_REFUSED if refused else Event.OPT_OUT_UNANSWERED
-    await removals.refuse_removal(session, record_id, site.site(subject), event=event)
+    await removals.refuse_removal(session, record_id, site.site(), event=event)
 
 
 async def _locked(
     session: Session, record_id: int, definitions: Mapping[str, Definition]
-) -> tuple[Definition, Subject, Row[Any]]:
-    """Lock the user of a record; return the record's site, the user's data, and its row."""
+) -> tuple[Definition, Row[Any]]:
+    """Lock the user of a record; return the record's site, and its row."""
     row = await session.first(_RECORD, {"record_id": record_id})
     if row is None:
         raise NotAssisted(
@@ -277,14 +275,13 @@ async def _locked(
         )
     await consent.lock_user(session, row.user_id, changes=False)  # before a change, lock again
     [row] = await session.all(_RECORD, {"record_id": record_id})
-    subject = await users.get_subject(session, row.user_id)
-    if subject is None or not await consent.may_scan(session, row.user_id):
+    if not await consent.may_scan(session, row.user_id):
         raise NotAssisted(
             f"record {record_id}: the person's consent is not recorded, or the service is not active for them"
         )
     if row.status not in {DISCOVERED, PENDING_REMOVAL}:
         raise NotAssisted(f"record {record_id} is {row.status}")
-    return site, subject, row
+    return site, row
 
 
 @dataclass(frozen=True, slots=True)
@@ -486,7 +483,7 @@ async def _opt_out(
         listing=record["href"] or record["reference_id"],
         values={label: value for label, value in values.items() if value},
         steps=site.opt_out_procedure,
-        missing=site.missing(as_listed(subject, record)),
+        missing=site.missing(subject, record),
         failures=request.failures,
         reason=request.reason,
         unresponsive=request.unresponsive,

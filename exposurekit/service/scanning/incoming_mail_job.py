@@ -16,7 +16,7 @@ from sqlalchemy import bindparam, select, update
 
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL
 from exposurekit.errors import ConfigurationError, InvalidArgument
-from exposurekit.service.accounts import consent, users
+from exposurekit.service.accounts import consent
 from exposurekit.service.clock import CLOCK_MARGIN
 from exposurekit.service.findings import removals
 from exposurekit.service.findings.alerts import Event
@@ -189,11 +189,10 @@ async def _save_answer(context: ScanContext, lease: Lease) -> bool:
         )
         site = context.definitions.get(request.site)
         record = await session.first(_RECORD, {"record_id": request.record_id})
-        subject = await users.get_subject(session, request.user_id)
         is_pending = record is not None and record.status == PENDING_REMOVAL
-        if is_first and state == opt_out_requests.RETURNED and site and subject and is_pending:
+        if is_first and state == opt_out_requests.RETURNED and site and is_pending:
             event = Event.OPT_OUT_UNANSWERED
-            await removals.refuse_removal(session, request.record_id, site.site(subject), event=event)
+            await removals.refuse_removal(session, request.record_id, site.site(), event=event)
     return True
 
 
@@ -335,10 +334,9 @@ async def _change_record(
 ) -> None:
     """Change the status of the record whose link was followed. An unclear answer is for the scans to clear up."""
     record = await session.first(_RECORD, {"record_id": request.record_id})
-    subject = await users.get_subject(session, request.user_id)
-    if record is None or subject is None or record.status not in {DISCOVERED, PENDING_REMOVAL}:
+    if record is None or record.status not in {DISCOVERED, PENDING_REMOVAL}:
         return
-    description, scan_at = site.site(subject), schedule.first_verification_at(session.clock.now(), site)
+    description, scan_at = site.site(), schedule.first_verification_at(session.clock.now(), site)
     if answer == "refused":
         await removals.refuse_removal(session, request.record_id, description, event=Event.OPT_OUT_REFUSED)
         return
@@ -350,7 +348,7 @@ async def _change_record(
         await opt_out_requests.end(session, request.record_id, unsent=True)
         await removals.submit_removal(session, request.record_id, description, next_scan_at=scan_at)
     if answer == "accepted":
-        await submit_sisters(session, definitions, site, request.user_id, subject)
+        await submit_sisters(session, definitions, site, request.user_id)
 
 
 async def _reject(context: ScanContext, lease: Lease, reason: str) -> None:

@@ -20,7 +20,6 @@ from exposurekit.service.mail.follow_ups import Step
 from exposurekit.service.mail.opt_out_requests import MailRequest
 from exposurekit.service.mail.settings import Smtp
 from exposurekit.service.mail.smtp import NotSent, PerhapsSent
-from exposurekit.service.matching.opt_out_subject import as_listed
 from exposurekit.service.models import Listing
 from exposurekit.service.scanning import form_opt_outs, schedule
 from exposurekit.service.scanning.save_scan import known_listings, match_listings, save_result
@@ -58,8 +57,8 @@ class _Job:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The user fields that the opt-out requires and lacks: it states the address of the listing."""
-        return self.site.missing(as_listed(self.subject, self.record))
+        """The user fields that the opt-out requires and lacks."""
+        return self.site.missing(self.subject, self.record)
 
 
 async def remove(context: ScanContext, lease: Lease) -> None:
@@ -79,9 +78,9 @@ async def remove(context: ScanContext, lease: Lease) -> None:
     if row.status == PENDING_REMOVAL or row.absences:
         if not await _waits_for_mail(context, job):
             await _verify(context, job)
-    elif row.status == DISCOVERED and row.refused_at is None and site.site(subject).removed_by_us:
+    elif row.status == DISCOVERED and row.refused_at is None and site.sends_opt_outs:
         await _submit(context, job)
-    elif row.status == DISCOVERED and site.site(subject).prepared_by_us:
+    elif row.status == DISCOVERED and site.prepares_opt_outs:
         await _prepare(context, job)
     else:
         await _finish(context, lease)
@@ -105,9 +104,7 @@ async def _waits_for_mail(context: ScanContext, job: _Job) -> bool:
             session, request.id, opt_out_requests.EXPIRED, before=request.state
         )
         await leases.complete(session, records, job.lease, due_at=None)
-        await removals.refuse_removal(
-            session, record_id, job.site.site(job.subject), event=Event.OPT_OUT_UNCONFIRMED
-        )
+        await removals.refuse_removal(session, record_id, job.site.site(), event=Event.OPT_OUT_UNCONFIRMED)
         return True
 
 
@@ -162,7 +159,7 @@ async def _scan(context: ScanContext, job: _Job) -> None:
         await leases.complete(session, records, job.lease, due_at=due_at)
         expired = row.changed_at + timedelta(days=job.site.removal.give_up_days) <= now
         if expired and row.status == PENDING_REMOVAL and result.inconclusive != VALUE_MISSING:
-            description = job.site.site(job.subject)
+            description = job.site.site()
             await removals.refuse_removal(session, record_id, description, event=Event.OPT_OUT_IGNORED)
 
 
@@ -191,7 +188,7 @@ async def _submit(context: ScanContext, job: _Job) -> None:
         if answer == "unclear" and await _postpone(session, job):
             return
         await leases.complete(session, records, job.lease, due_at=None)
-        description = job.site.site(job.subject)
+        description = job.site.site()
         if answer == "accepted" and request is not None:
             answer_by = now + schedule.confirmed_within(job.site)
             await opt_out_requests.extend(session, request.id, answer_by)
@@ -199,7 +196,7 @@ async def _submit(context: ScanContext, job: _Job) -> None:
         elif answer == "accepted":
             scan_at = schedule.first_verification_at(now, job.site)
             await removals.submit_removal(session, record_id, description, next_scan_at=scan_at)
-            await submit_sisters(session, context.definitions, job.site, job.user_id, job.subject)
+            await submit_sisters(session, context.definitions, job.site, job.user_id)
         else:
             if request is not None:
                 await opt_out_requests.change_state(
@@ -219,7 +216,7 @@ async def _leave_to_person(context: ScanContext, job: _Job) -> None:
             return
         await leases.complete(session, records, job.lease, due_at=None)
         await opt_out_requests.end(session, record_id, unsent=True)
-        description = job.site.site(job.subject)
+        description = job.site.site()
         await removals.refuse_removal(session, record_id, description, event=Event.OPT_OUT_UNANSWERED)
 
 
@@ -264,7 +261,7 @@ async def _prepare_form(session: Session, job: _Job, step: Step) -> None:
     if step is Step.OUTCOME:
         await opt_out_requests.end(session, record_id)  # the message of its form would come too late
         scan_at = schedule.first_verification_at(session.clock.now(), job.site)
-        await removals.submit_removal(session, record_id, job.site.site(job.subject), next_scan_at=scan_at)
+        await removals.submit_removal(session, record_id, job.site.site(), next_scan_at=scan_at)
     elif job.site.removal.confirm is not None:
         await opt_out_requests.issue(session, job.user_id, record_id, job.site.name, within=None)
 
@@ -353,7 +350,7 @@ async def _save_sending(
     session: Session, context: ScanContext, job: _Job, request: MailRequest, result: str
 ) -> None:
     now, record_id, before = session.clock.now(), job.lease.row_id, opt_out_requests.SENDING
-    description = job.site.site(job.subject)
+    description = job.site.site()
     if result == "sent" and (email := job.site.removal.email) is not None:
         answer_by = now + timedelta(days=email.answer_days)
         await opt_out_requests.record_sent(session, request.id, answer_by=answer_by)
@@ -371,7 +368,7 @@ async def _save_sending(
     if result == "sent":
         scan_at = schedule.first_verification_at(now, job.site)
         await removals.submit_removal(session, record_id, description, next_scan_at=scan_at)
-        await submit_sisters(session, context.definitions, job.site, job.user_id, job.subject)
+        await submit_sisters(session, context.definitions, job.site, job.user_id)
     elif result == "unclear":
         await opt_out_requests.stop_sending(session, request.id, opt_out_requests.DRAFT)
     else:
@@ -405,7 +402,6 @@ async def submit_sisters(
     definitions: Mapping[str, Definition],
     site: Definition,
     user_id: int,
-    subject: Subject,
 ) -> int:
     """Mark the person's other listings that the same opt-out removes as submitted. Return how many."""
     scan_at, submitted = schedule.first_verification_at(session.clock.now(), site), 0
@@ -415,7 +411,7 @@ async def submit_sisters(
         discovered = select(records.c.id).filter_by(user_id=user_id, site=name, status=DISCOVERED)
         for row in await session.all(discovered):
             await opt_out_requests.end(session, row.id, unsent=True)
-            await removals.submit_removal(session, row.id, sister.site(subject), next_scan_at=scan_at)
+            await removals.submit_removal(session, row.id, sister.site(), next_scan_at=scan_at)
             submitted += 1
     return submitted
 
@@ -436,7 +432,6 @@ async def _due_at(session: Session, context: ScanContext, row: Row[Any]) -> date
     now, site = session.clock.now(), context.definitions.get(row.site)
     if site is None:
         return schedule.next_scan_at(now, scanned=False)
-    subject = await users.get_subject(session, row.user_id)
     # The person may just have added a missing field.
-    ready = subject is not None and site.site(subject).removed_by_us and row.refused_at is None
+    ready = site.sends_opt_outs and row.refused_at is None
     return now if ready and row.status == DISCOVERED else None

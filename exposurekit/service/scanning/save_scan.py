@@ -18,7 +18,7 @@ from exposurekit.service.findings.candidates import POSSIBLE, QUARANTINED, Asses
 from exposurekit.service.mail import opt_out_requests
 from exposurekit.service.matching import scoring
 from exposurekit.service.matching.scoring import Match
-from exposurekit.service.models import Listing, Page, Site
+from exposurekit.service.models import Listing, Page
 from exposurekit.service.scanning.schedule import next_verification_at
 from exposurekit.service.scanning.site_scan import SiteResult
 from exposurekit.service.sites import statistics
@@ -105,18 +105,18 @@ async def save_result(
         if row is None:
             trusted = result.trusted and len(rows) + added < RECORDS_MAX
             added += await _save_new(
-                session, user_id, site.site(subject), listing, match, trusted=trusted, scan=scan
+                session, user_id, site, listing, match, subject=subject, trusted=trusted, scan=scan
             )
         elif result.trusted and _is_same(session, user_id, row, listing, match):
             del absent[digest]
-            await findings.discover_record(session, user_id, listing, site.site(subject))
+            await findings.discover_record(session, user_id, listing, site.site_of(listing, subject))
             if row.status == REMOVED or not row.has_evidence:
                 await evidence.append(session, user_id, row.id, evidence.before(listing, scan))
-            await _record_presence(session, row, site, subject, lease)
+            await _record_presence(session, row, site, lease)
     await _discard_absent(session, user_id, site, result)
     for row in absent.values():
         listing = _listing(session, user_id, row)
-        if result.confirms_absence_of(listing) and await _record_absence(session, row, site, subject, lease):
+        if result.confirms_absence_of(listing) and await _record_absence(session, row, site, lease):
             pages = result.pages_without(listing)
             await evidence.append(session, user_id, row.id, evidence.after(listing, pages, scan))
     if result.inconclusive is None and result.trusted:  # `ScanWarnings` has the others
@@ -159,10 +159,11 @@ def _listing(session: Session, user_id: int, row: Row[Any]) -> Listing:
 async def _save_new(
     session: Session,
     user_id: int,
-    site: Site,
+    site: Definition,
     listing: Listing,
     match: Match,
     *,
+    subject: Subject,
     trusted: bool,
     scan: evidence.Scan,
 ) -> bool:
@@ -174,7 +175,7 @@ async def _save_new(
     if await candidates.is_rejected(session, user_id, site.name, listing):
         return False
     if match.verdict == "match" and trusted:
-        record_id = await findings.discover_record(session, user_id, listing, site)
+        record_id = await findings.discover_record(session, user_id, listing, site.site_of(listing, subject))
         await evidence.append(session, user_id, record_id, evidence.before(listing, scan))
         await candidates.discard(session, user_id, site.name, listing)
         return True
@@ -201,12 +202,10 @@ def _is_same(session: Session, user_id: int, row: Row[Any], listing: Listing, ma
     return match.verdict != "other" or listing.name.casefold() == before.name.casefold()
 
 
-async def _record_presence(
-    session: Session, row: Row[Any], site: Definition, subject: Subject, lease: Lease | None
-) -> None:
+async def _record_presence(session: Session, row: Row[Any], site: Definition, lease: Lease | None) -> None:
     if row.status != PENDING_REMOVAL or not _counts(session, row, lease):
         return
-    now, description = session.clock.now(), site.site(subject)
+    now, description = session.clock.now(), site.site()
     if row.changed_at + timedelta(days=site.removal.give_up_days) <= now:
         await removals.refuse_removal(session, row.id, description, event=Event.OPT_OUT_IGNORED)
     else:
@@ -214,16 +213,14 @@ async def _record_presence(
         await removals.verify_removal(session, row.id, description, absent=False, next_scan_at=next_scan_at)
 
 
-async def _record_absence(
-    session: Session, row: Row[Any], site: Definition, subject: Subject, lease: Lease | None
-) -> bool:
+async def _record_absence(session: Session, row: Row[Any], site: Definition, lease: Lease | None) -> bool:
     """Record an absence, if it counts; return whether it verifies the removal."""
     if row.status == REMOVED or not _counts(session, row, lease):
         return False
     status = await removals.verify_removal(
         session,
         row.id,
-        site.site(subject),
+        site.site(),
         absent=True,
         confirmations=site.verification.confirmations,
         next_scan_at=next_verification_at(session.clock.now(), site),

@@ -7,6 +7,7 @@ has fifteen examples.
 import re
 import string
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import quote, urljoin, urlsplit
 
@@ -14,7 +15,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from exposurekit.service.accounts.subject import USER_FIELDS, Subject
 from exposurekit.service.findings.removals import CONFIRMING_ABSENCES
-from exposurekit.service.models import Site
+from exposurekit.service.matching.opt_out_subject import as_listed
+from exposurekit.service.models import Listing, Site
 from exposurekit.text.us_addresses import STATES, state_code
 from exposurekit.text.words import without_generation
 
@@ -387,9 +389,11 @@ class Definition(_Part):
     verification: Verification = Verification()
     politeness: Politeness = Politeness()
 
-    def missing(self, subject: Subject) -> tuple[str, ...]:
-        """Return the user fields that a removal requires and the person lacks."""
-        values = subject.values()
+    def missing(self, subject: Subject, record: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the user fields that the removal of a listing requires and its opt-out lacks: it states what fits the listing."""
+        if not self.removal.user_fields_required:
+            return ()
+        values = as_listed(subject, record).values()
         return tuple(name for name in self.removal.user_fields_required if not values[name].strip())
 
     @property
@@ -428,8 +432,18 @@ class Definition(_Part):
         following_up = (_EMAIL_FIRST,) if self.removal.email else ()
         return (_ASK_OPERATOR, *typing, *following_up)
 
-    def site(self, subject: Subject) -> Site:
-        """Return the site's description for a listing of this person."""
+    @property
+    def sends_opt_outs(self) -> bool:
+        """Whether the service sends the opt-outs itself: a form, or an email."""
+        return self.removal.method in {"form", "email"}
+
+    @property
+    def prepares_opt_outs(self) -> bool:
+        """Whether a person sends the opt-outs, and the service has to issue an address before, or to follow up others."""
+        return self.removal.method == "assisted" and (self.needs_mailbox or self.removal.email is not None)
+
+    def site(self) -> Site:
+        """Return the site's description, as for a listing whose opt-out the service cannot send."""
         return Site(
             name=self.name,
             guide=self.guide,
@@ -437,7 +451,10 @@ class Definition(_Part):
             opt_out_url=self.opt_out_url,
             user_fields_required_for_removal=self.removal.user_fields_required,
             opt_out_fields=self.opt_out_fields,
-            removed_by_us=self.removal.method in {"form", "email"} and not self.missing(subject),
-            prepared_by_us=self.removal.method == "assisted"
-            and (self.needs_mailbox or self.removal.email is not None),
+            prepared_by_us=self.prepares_opt_outs,
         )
+
+    def site_of(self, listing: Listing, subject: Subject) -> Site:
+        """Return the site's description for a listing of a person."""
+        record = {name: getattr(listing, name) for name in ("name", "aliases", "locations")}
+        return replace(self.site(), removed_by_us=self.sends_opt_outs and not self.missing(subject, record))

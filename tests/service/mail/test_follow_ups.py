@@ -11,7 +11,7 @@ from support.smtp_server import an_smtp_server
 
 from exposurekit.errors import ConfigurationError
 from exposurekit.sandbox.world.asgi import html
-from exposurekit.service.accounts import consent, users
+from exposurekit.service.accounts import consent
 from exposurekit.service.findings import removals
 from exposurekit.service.mail import follow_ups, opt_out_emails, opt_out_requests
 from exposurekit.service.scanning import assisted_opt_outs
@@ -694,11 +694,10 @@ def test_a_removal_ends_the_draft_about_the_listing(open_house, town, server):
 def test_only_an_email_about_a_listed_record_is_approved(open_house, town, server):
     with open_house(requires_approval=True) as house:
         opens(house, town, Seekfolk=followed_up())
-        juniper = house.scanned_juniper()
+        house.scanned_juniper()
         one = refused(house)
-        site = house.definitions["Seekfolk"].site
-        subject = house.work(lambda work: users.get_subject(work, juniper["id"]))
-        house.work(lambda work: removals.submit_removal(work, one.id, site(subject)))
+        site = house.definitions["Seekfolk"].site()
+        house.work(lambda work: removals.submit_removal(work, one.id, site))
         with pytest.raises(ConfigurationError, match="request 1: its record is pending removal"):
             approve_drafts(house)
         assert request_states(house) == ["draft"]

@@ -160,12 +160,26 @@ def test_a_field_that_the_listed_address_lacks_is_missing(open_house, town, sett
         juniper = house.scanned_juniper(addresses=[*JUNIPER["addresses"], mothgate])
         house.advance(days=30)
         assert (server.recipients, town.of("Seekfolk", "/opt-out")) == ([], [])
-        assert house.alert_titles(juniper) == ["New record", "Opt-out unanswered"]
+        assert house.alert_titles(juniper) == ["New record"]
+        assert house.alerts(juniper)[0]["opt_out_procedure"] == ["Open the form.", "Press Remove."]
         listed = house.get(juniper)["user"]["addresses"][-1]
         house.update(juniper, addresses=[{"id": listed["id"], "address1": "9 Kite Lane"}])
         house.idle()
         assert len(server.recipients) + len(town.of("Seekfolk", "/opt-out")) == 1
         assert house.statuses(juniper) == {"r1": "pending removal"}
+
+
+@pytest.mark.parametrize("removal", [by_email(), by_form("Seekfolk")], ids=["email", "form"])
+def test_a_field_of_the_listed_address_is_not_missing(open_house, town, settings, server, removal):
+    """The current address lacks it, which the opt-out does not state."""
+    town.opens("Seekfolk", Folk([Card("r1", locations=("Mothgate, CT",))]))
+    mothgate = {"address1": "9 Kite Lane", "city": "Mothgate", "state": "CT"}
+    with open_house(settings(requires_approval=False)) as house:
+        house.has(definition(removal=removal | {"user_fields_required": ["address1"]}))
+        juniper = house.scanned_juniper(addresses=[{"city": "Oakmere", "state": "CA"}, mothgate])
+        assert len(server.recipients) + len(town.of("Seekfolk", "/opt-out")) == 1
+        assert house.alert_titles(juniper) == ["New record", "Opt-out submitted"]
+        assert house.alerts(juniper)[0]["opt_out_procedure"] == []
 
 
 @pytest.mark.parametrize(("template", "words"), [("gdpr", "Article 17"), ("neutral", "did not ask for that")])
@@ -277,10 +291,10 @@ def test_no_data_of_a_person_adds_a_recipient(open_house, settings, server, pers
 
         async def discover(work):
             subject = await users.get_subject(work, user["id"])
-            described = house.definitions["Seekfolk"].site(subject)
             listing = Listing(
                 name="Juniper\r\nBcc: evil@evil.example", reference_id="r9", href="x\r\nTo: e@evil.example"
             )
+            described = house.definitions["Seekfolk"].site_of(listing, subject)
             await discover_record(work, user["id"], listing, described)
 
         house.work(discover)
@@ -334,6 +348,26 @@ def test_what_may_have_been_sent_is_not_sent_again(house, server, juniper):
     server.answer_to_message = "250 OK"
     approve_drafts(house)
     assert (len(server.envelopes), request_states(house)) == (2, ["sent"])
+
+
+def test_an_email_after_an_unclear_one_needs_an_approval(open_house, settings, server):
+    """The draft that says so ends with a required field, and the field comes back."""
+    server.answer_to_message = None
+    with open_house(settings(requires_approval=False)) as house:
+        house.has(definition(removal=by_email() | {"user_fields_required": ["email"]}))
+        juniper = house.scanned_juniper()
+        [draft] = house.rows(tables.mail_requests)
+        assert (draft.state, draft.sent_at, len(server.envelopes)) == ("draft", house.clock.now(), 1)
+        server.answer_to_message = "250 OK"
+        house.update(juniper, emails=[{"id": juniper["emails"][0]["id"], "_destroy": True}])
+        house.advance(days=1)
+        assert request_states(house) == ["ended"]
+        house.update(juniper, emails=[{"address": "juniper@example.com"}])
+        house.advance(days=1)
+        assert (request_states(house), len(server.envelopes)) == (["ended", "draft"], 1)
+        approve_drafts(house)
+        assert (request_states(house), len(server.envelopes)) == (["ended", "sent"], 2)
+        assert server.messages[1]["Date"].datetime == house.clock.now()
 
 
 def test_a_kill_while_sending_makes_it_a_draft(house, server, juniper):

@@ -11,7 +11,6 @@ from support.world_browser import browsing
 
 from exposurekit.sandbox.world.webhook_receiver import PATH, Integrator
 from exposurekit.service.accounts import consent
-from exposurekit.service.accounts.subject import Subject
 from exposurekit.service.api.server import running
 from exposurekit.service.findings.removals import submit_removal
 from exposurekit.service.scanning import saved_pages, search_queue
@@ -85,7 +84,7 @@ def test_two_absences_on_different_days_remove_a_record(house, town, juniper, sa
     """Pending removal -> absent from two saved pages -> removed; two on one day count once."""
     scan(house, juniper, saved(results_page(HERS)))
     [row] = house.rows()
-    house.work(lambda work: submit_removal(work, row.id, SITE.site(Subject(names=()))))
+    house.work(lambda work: submit_removal(work, row.id, SITE.site()))
     assert scan(house, juniper, saved(nobody())).absences == 1
     house.advance(hours=9)
     second = scan(house, juniper, saved(nobody()))

@@ -6,7 +6,6 @@ import pytest
 from support.small_web import Card, Folk, definition
 
 from exposurekit.service.accounts import consent
-from exposurekit.service.accounts.subject import Subject
 from exposurekit.service.findings.removals import submit_removal
 from exposurekit.service.scanning import assisted_opt_outs, search_queue
 from exposurekit.service.scanning.search_queue import QueueEntry
@@ -49,9 +48,7 @@ def test_the_queue_puts_verifications_first(house, juniper):
     assert entries() == [("Nosy Heron", 0), ("Seekfolk", 0)]
     [record] = [one for one in house.records(juniper) if one["site"] == "Seekfolk"]
     next_day = house.clock.now() + timedelta(days=1)
-    house.work(
-        lambda work: submit_removal(work, record["id"], SITE.site(Subject(names=())), next_scan_at=next_day)
-    )
+    house.work(lambda work: submit_removal(work, record["id"], SITE.site(), next_scan_at=next_day))
     assert entries() == [("Nosy Heron", 0), ("Seekfolk", 0)]
     house.advance(days=1)
     assert entries() == [("Seekfolk", 1), ("Nosy Heron", 0)]
