@@ -22,7 +22,7 @@ from exposurekit.errors import InvalidArgument, MissingColumns
 from exposurekit.frames import LISTS_DTYPE, TEXT_DTYPE
 from exposurekit.frames.arrow import is_in, lists_of, take
 from exposurekit.text.formatting import is_missing
-from exposurekit.text.us_addresses import STATES, address_words, state_code, state_of
+from exposurekit.text.us_addresses import STATES, address_words, listed_address, state_code, state_of
 from exposurekit.text.words import words
 
 LISTING = ("name", "age", "locations", "reference_id", "user_fields_required_for_removal")
@@ -39,10 +39,6 @@ _FORM_FIELDS = ("name", "first_name", "last_name", "email", "phone_number", "add
 _FORM_HEADINGS = ("To enter (required)", "Also on file, only if the form asks")
 _PAGE_HEADINGS = ("On file; check which one is on the page", "Also on file")
 _PAGE_KINDS = {"phone": "phone_number"}
-ADDRESS_DIFFERS = (
-    "differs: no address on file is among the listed locations; enter what the listing shows, so that the site learns no "
-    "other address"
-)
 WHICH_NAME = (
     "You act for the person: where a step says “your name”, enter theirs, as it is on file. If a form makes you search "
     "for the listing, search for the name as listed; if it asks which listing you mean, give its reference and link."
@@ -245,7 +241,8 @@ def with_people(
     """Add the person of each alert and the values to enter into the opt-out form, from the tables of an `Exposure`.
 
     The listing (see `with_listings`) decides which of several addresses is used, and which name: an alias if it has that
-    and not the registered one.
+    and not the registered one. If it shows an address, and none on file agrees, the one that it shows is used: the site
+    must not learn another from the opt-out.
 
     Returns:
         The same rows with ``person`` (the name on file) and ``form_values`` (a list of texts such as
@@ -277,11 +274,11 @@ def _people(alerts: pd.DataFrame, profiles: Mapping[int, "_Profile"]) -> pd.Data
         profile = profiles.get(user_id)
         if profile is None or is_missing(steps) or not len(steps):
             return None
-        fields, address = _required_fields(required), profile.best_address(locations)
+        fields, addresses = _required_fields(required), profile.possible_addresses(locations)
         name, is_page = profile.best_name(listed), _text(site) is None
-        key = user_id, fields, address, name, is_page
+        key = user_id, fields, tuple(tuple(one.items()) for one in addresses), name, is_page
         if key not in cache:
-            cache[key] = [*profile.lines(fields, address, name, is_page=is_page)]
+            cache[key] = [*profile.lines(fields, addresses, name, is_page=is_page)]
         return cache[key]
 
     columns = ("user_id", "site", "opt_out_procedure", _REQUIRED, "locations")
@@ -381,10 +378,6 @@ def _listing_warnings(
     yield from name_warning(_text(row.get("name")), [*own, *aliases])
     age = row.get("age")
     yield from age_warning(None if is_missing(age) else int(age), first.get("birth_date"), as_of)  # type: ignore[arg-type]
-    address = {part: text for part in ADDRESS_FIELDS if (text := first.get(part))}
-    listed = [text for text in _texts(row.get("locations")) if state_of(text)]
-    if address and listed and not any(_agreement(address, text) for text in listed):
-        yield ADDRESS_DIFFERS
 
 
 def listed_as(name: str) -> str:
@@ -457,18 +450,25 @@ class _Profile:
     fields: dict[str, list[str]]  # those on file
     addresses: list[dict[str, str]]
     aliases: list[dict[str, str]]
+    compared: list["_AddressWords"] = field(default_factory=list)  # the addresses, once needed
 
     @property
     def name(self) -> str | None:
         return next(iter(self.fields.get("name", ())), None)
 
-    def best_address(self, locations: Any) -> int:
-        """The number of the address that matches the listing best; the first on a tie, -1 without any address."""
-        if len(self.addresses) < 2:  # noqa: PLR2004  none to choose from
-            return len(self.addresses) - 1
-        listed = _texts(locations)
-        scores = [max((_agreement(one, text) for text in listed), default=0) for one in self.addresses]
-        return scores.index(max(scores))
+    def possible_addresses(self, locations: Any) -> Sequence[Mapping[str, str]]:
+        """The addresses on file, the one that matches the listing best first, or the one that the listing shows.
+
+        That is if it shows one, and none on file agrees.
+        """
+        texts = _texts(locations)
+        if not self.compared:
+            self.compared = [*map(_AddressWords.of, self.addresses)]
+        scores = [max(map(one.agreement, texts), default=0) for one in self.compared]
+        if not any(scores) and (elsewhere := next(filter(None, map(listed_address, texts)), None)):
+            return [elsewhere]
+        best = sorted(range(len(scores)), key=lambda number: number != scores.index(max(scores)))
+        return [self.addresses[number] for number in best]
 
     def best_name(self, listed: Any) -> int:
         """The number of the alias that a listing has; -1 for the registered name, also if it has that, too, or neither."""
@@ -492,16 +492,21 @@ class _Profile:
         return {"name": [full], "middle_name": middle} | {part: [text] for part, text in alias.items()}
 
     def lines(
-        self, required: tuple[str, ...], address_number: int, name_number: int, *, is_page: bool
+        self,
+        required: tuple[str, ...],
+        addresses: Sequence[Mapping[str, str]],
+        name_number: int,
+        *,
+        is_page: bool,
     ) -> Iterator[str]:
         """The required fields, then the usual ones, each in the order of a form."""
-        address = self.addresses[address_number] if address_number >= 0 else {}
+        address = addresses[0] if addresses else {}
         full = _one_line(address)
         fields = self.fields | {part: [text] for part, text in address.items()}
         if name_number >= 0:
             fields |= self._named(self.aliases[name_number])
         if full:
-            others = [line for one in self.addresses if (line := _one_line(one)) != full]
+            others = [line for one in addresses if (line := _one_line(one)) != full]
             fields["address"] = [full, *others]
         optional = tuple(name for name in _OPTIONAL_FIELDS if name in fields)
         for name in _in_form_order(required, optional, is_page):
@@ -511,19 +516,29 @@ class _Profile:
                 yield f"{name}: {value}"
 
 
-def _agreement(address: Mapping[str, str], location: str) -> int:
-    """How many of street, city and ZIP code a listed location has; 0 if it is in another state."""
-    state, listed_state = state_code(address.get("state", "")), state_of(location)
-    if listed_state and state in STATES and state != listed_state:
-        return 0
-    parts = [" ".join(address_words(part)) for part in re.split(r"[,;\n]", location)]
-    line = " ".join(parts)
-    street, city, zip_code = (
-        " ".join(address_words(address.get(name, ""))) for name in ("address1", "city", "zip")
-    )
-    has_city = any(_is_city(part, city) for part in parts)
-    has_others = (bool(text) and f" {text} " in f" {line} " for text in (street, zip_code))
-    return has_city + sum(has_others)
+@dataclass(frozen=True, slots=True)
+class _AddressWords:
+    """An address on file, as it is compared with listed locations: the words of each part, abbreviated."""
+
+    state: str
+    street: str
+    city: str
+    zip: str
+
+    @classmethod
+    def of(cls, address: Mapping[str, str]) -> "_AddressWords":
+        parts = (" ".join(address_words(address.get(name, ""))) for name in ("address1", "city", "zip"))
+        return cls(state_code(address.get("state", "")), *parts)
+
+    def agreement(self, location: str) -> int:
+        """How many of street, city and ZIP code a listed location has; 0 if it is in another state."""
+        listed_state = state_of(location)
+        if listed_state and self.state in STATES and self.state != listed_state:
+            return 0
+        parts = [" ".join(address_words(part)) for part in re.split(r"[,;\n]", location)]
+        line = f" {' '.join(parts)} "
+        has_city = any(_is_city(part, self.city) for part in parts)
+        return has_city + sum(bool(text) and f" {text} " in line for text in (self.street, self.zip))
 
 
 def _is_city(part: str, city: str) -> bool:

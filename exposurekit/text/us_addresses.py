@@ -30,7 +30,7 @@ STATES = {
 
 _CODES = {name.upper(): code for code, name in STATES.items()} | {code: code for code in STATES}
 _COUNTRIES = (" USA", " US", " UNITED STATES OF AMERICA", " UNITED STATES")
-_ZIP = re.compile(r" [0-9]{5}(-[0-9]{4})?$")
+_ZIP = re.compile(r" ([0-9]{5})(?:-[0-9]{4})?$")
 _DOT_IN_ABBREVIATION = re.compile(r"(?<=\b[^\W\d_])\.(?:(?=[^\W\d_]\b)| (?=[^\W\d_]\.))")
 _POST_OFFICE_BOX = re.compile(r"\b(?:p\.? ?o\.?|post office) ?box\b", re.IGNORECASE)
 # Units that are also words of streets and towns (Publication 28, C2): Space Center Boulevard, FL.
@@ -64,16 +64,44 @@ def state_of(location: str) -> str | None:
     >>> state_of("Oakmere, ca 01234, USA"), state_of("Oakmere CA"), state_of("Port Washington"), state_of("come in")
     ('CA', 'CA', None, None)
     """
+    _, state, _ = _split_state(location)
+    return state
+
+
+def listed_address(location: str) -> dict[str, str] | None:
+    """Return the fields of the address that a location shows; None if its state is not clear.
+
+    >>> listed_address("9 Kite Lane, Mothgate, CT 06099")
+    {'address1': '9 Kite Lane', 'city': 'Mothgate', 'state': 'CT', 'zip': '06099'}
+    """
+    before, state, zip_code = _split_state(location)
+    if state is None:
+        return None
+    line, _, city = before.rpartition(" , ")
+    if any(char.isdigit() for char in city):
+        line, city = before, ""
+    street_line = line.replace(" ,", ",") if any(char.isdigit() for char in line) else ""
+    fields = {"address1": street_line, "city": city, "state": state, "zip": zip_code}
+    return {name: text for name, value in fields.items() if (text := value.strip(" ,"))}
+
+
+def _split_state(location: str) -> tuple[str, str | None, str]:
+    """Split a location into what comes before its state, the state's code and the ZIP code."""
     text = " ".join(["", *location.replace(".", "").replace(",", " , ").split()])
     for country in _COUNTRIES:
         if text[-len(country) :].upper() == country:
             text = text[: -len(country)]
-    text = _ZIP.sub("", text.rstrip(" ,")).rstrip(" ,")
-    _, comma, end = text.rpartition(" , ")
+    text = text.rstrip(" ,")
+    zip_code = _ZIP.search(text)
+    text = _ZIP.sub("", text).rstrip(" ,")
+    before, comma, end = text.rpartition(" , ")
+    code = zip_code[1] if zip_code else ""
     if comma and end.upper() in _CODES:
-        return _CODES[end.upper()]
-    start, _, code = end.rpartition(" ")
-    return code if start.strip() and code in STATES else None
+        return before, _CODES[end.upper()], code
+    start, _, last = end.rpartition(" ")
+    if start.strip() and last in STATES:
+        return f"{before}{comma}{start}", last, code
+    return text, None, code
 
 
 def location_words(text: str) -> list[str]:

@@ -8,7 +8,6 @@ from support.histories import Clock, Person, Service, a_link, a_record, an_alert
 
 from exposurekit import analysis, frames
 from exposurekit.analysis.manual_tasks import (
-    ADDRESS_DIFFERS,
     LISTING,
     NO_VALUES,
     FormValue,
@@ -144,7 +143,6 @@ def test_of_several_addresses_the_listings_own_is_entered():
         ("12 Elm St New York N.Y. 10001", "7 Moth Lane"),
         ("York", "3 Moth Lane"),
         ("Springfield 62701", "1 Kite Street"),
-        ("Mothgate, CT", "9 Acorn Road"),
         ("", "9 Acorn Road"),
     ],
 )
@@ -310,20 +308,29 @@ def test_an_age_that_differs_from_the_birth_date_is_noted(as_of, age):
     assert tasks(described({}))[0].cautions == ()
 
 
+ELM, PINES = "1 Elm St, Oakmere, OR 00501", "Tall Pines, CA 90210"
+
+
 @pytest.mark.parametrize(
-    ("locations", "is_warned"),
+    ("locations", "addresses"),
     [
-        (["Mothgate, CT"], True),
-        (["Tall Pines, TX"], True),
-        (["Mothgate, CT", "TALL PINES CA 90210"], False),
-        (["1 Elm Street, Oakmere, Oregon"], False),
-        (["4 addresses"], False),
-        ([], False),
+        (["Mothgate, CT"], ["Mothgate, CT"]),
+        (["somewhere", "9 Kite Lane, Tall Pines, TX 75001"], ["9 Kite Lane, Tall Pines, TX 75001"]),
+        (["Mothgate, CT", "TALL PINES CA 90210"], [PINES, ELM]),
+        (["1 Elm Street, Oakmere, Oregon"], [ELM, PINES]),
+        (["4 addresses"], [ELM, PINES]),
+        ([], [ELM, PINES]),
     ],
 )
-def test_an_address_that_is_not_listed_is_noted(locations, is_warned):
+def test_an_address_that_is_not_listed_is_not_entered(locations, addresses):
+    """The site must not learn another one: the form gets what the listing shows."""
     [task] = tasks(described({}, records=[RECORD | {"locations": locations}]))
-    assert (ADDRESS_DIFFERS in task.warnings) == is_warned
+    assert [one.value for one in task.entries if one.name == "address"] == addresses
+    required = {"user_fields_required_for_removal": ["address1", "city"]}
+    [task] = tasks(described({}, records=[RECORD | required | {"locations": locations}]))
+    entered = {one.name: one.value for one in task.values_to_enter if one.value}
+    assert ", ".join(entered[name] for name in ("address1", "city") if name in entered) in addresses[0]
+    assert task.missing_values == (("street",) if addresses[0] in ("Mothgate, CT", PINES) else ())
 
 
 @pytest.mark.parametrize(

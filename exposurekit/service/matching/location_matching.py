@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from itertools import chain
 
 from exposurekit.service.accounts.subject import Place
-from exposurekit.text.us_addresses import STATES, address_words, is_unit, location_words, state_of, street
+from exposurekit.text.us_addresses import STATES, address_words, is_unit, location_words, street
 
 ZIP_DIGITS = 5
 _STATES = {name.casefold(): code.casefold() for code, name in STATES.items()}
 _CODES = frozenset(_STATES.values())
-_ENDING = "[ ,]+(?:{state})(?:[ ,]+([0-9]{{5}})(?:-[0-9]{{4}})?)?(?:[ ,]+(?:usa?|united states))?[ ,]*"
 _SEGMENTS = re.compile(r"[,;|\n\u00b7\u2022()]+")
 
 
@@ -40,30 +39,6 @@ def parse_location(text: str) -> Location:
 
 def _without_numbers(part: list[str]) -> list[str]:
     return [word for word in part if not word.isdigit()]
-
-
-def listed_place(text: str) -> Place | None:
-    """Return the place that a listed location shows; None if its state is not clear.
-
-    >>> place = listed_place("9 Kite Lane, Mothgate, CT 06099")
-    >>> place.address1, place.city, place.state, place.zip
-    ('9 Kite Lane', 'Mothgate', 'CT', '06099')
-    """
-    state = state_of(text)
-    if state is None:
-        return None
-    plain = " ".join(text.replace(".", "").split())
-    ending = _ENDING.format(state=f"{state}|{STATES[state]}")
-    match = re.fullmatch(f"(.+?){ending}", plain, re.IGNORECASE)
-    if match is None:
-        return None
-    line, _, city = match[1].rpartition(",")
-    if any(char.isdigit() for char in city):
-        line, city = match[1], ""
-    has_street = any(char.isdigit() for char in line)
-    return Place(
-        address1=line.strip(" ,") if has_street else "", city=city.strip(), state=state, zip=match[2] or ""
-    )
 
 
 def place_state(place: Place) -> str | None:

@@ -11,13 +11,13 @@ from exposurekit.service.accounts.subject import Name, Place, Subject
 from exposurekit.service.matching.location_matching import (
     Location,
     has_state,
-    listed_place,
     parse_location,
     same_city,
     same_street,
     same_zip,
 )
 from exposurekit.service.matching.name_matching import names_fit, with_middle_names
+from exposurekit.text.us_addresses import listed_address
 
 
 def as_listed(subject: Subject, record: Mapping[str, Any]) -> Subject:
@@ -50,7 +50,8 @@ def _listed_place(subject: Subject, texts: Sequence[str]) -> Place | None:
     agreements = [max((_agreement(place, one) for one in locations), default=0) for place in subject.places]
     if any(agreements):
         return subject.places[agreements.index(max(agreements))]
-    return next((place for text in texts if (place := listed_place(text))), None)
+    listed = next((fields for text in texts if (fields := listed_address(text))), None)
+    return None if listed is None else Place(**listed)
 
 
 def _agreement(place: Place, location: Location) -> int:
