@@ -1,7 +1,7 @@
 """Name matching: how well a listed name fits a person's names, with points and reasons.
 
-nameparser splits off titles, suffixes and quoted nicknames and reads `Last, First`; nicknames knows Bart for
-Bartholomew; rapidfuzz measures spelling differences. Nothing is cached, because the values are personal.
+nameparser splits off titles, suffixes and quoted nicknames and reads `Last, First`; nicknames, with our own diminutives,
+knows Bart for Bartholomew; rapidfuzz measures spelling differences. Nothing is cached, because the values are personal.
 """
 
 import re
@@ -13,6 +13,7 @@ from nicknames import NickNamer
 from rapidfuzz.distance import OSA
 
 from exposurekit.service.accounts.subject import Name
+from exposurekit.service.matching.diminutives import DIMINUTIVES
 from exposurekit.text.words import GENERATIONS, fold_case, without_apostrophes, without_umlauts, words
 
 NAME_MAX = 120  # characters of a listed name
@@ -23,7 +24,15 @@ _PARTIAL = -1  # points of an initial, or of the beginning of a first name
 _PART_MIN = 4  # letters of half a double name that is specific enough
 _GENERATION = re.compile(rf"(?<=[\w.])[\s,]+({'|'.join(GENERATIONS)})\b\.?(?=\s*(?:,|$))")
 
-_NICKNAMES = NickNamer()
+
+def _nicknames() -> NickNamer:
+    lookup = NickNamer.default_lookup()
+    for name, diminutives in DIMINUTIVES.items():
+        lookup[name] = lookup.get(name, set()) | diminutives
+    return NickNamer(nickname_lookup=lookup)
+
+
+_NICKNAMES = _nicknames()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ import random
 from dataclasses import replace
 from datetime import date, timedelta
 from functools import cache
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from exposurekit.sandbox.world.people import invent
 from exposurekit.service.accounts.subject import Name, Place, Subject
-from exposurekit.service.matching.name_matching import names_fit
+from exposurekit.service.matching.diminutives import DIMINUTIVES
+from exposurekit.service.matching.name_matching import Fit, names_fit
 from exposurekit.service.matching.phone_numbers import phone
 from exposurekit.service.matching.scoring import match, name_fits
 from exposurekit.service.models import Listing
@@ -96,6 +97,79 @@ def test_another_name_does_not_match(name):
 )
 def test_a_name_matches_in_any_spelling(name, listed_name):
     assert names_fit([name] if isinstance(name, Name) else name, listed_name) is not None
+
+
+# Given names that are common in the United States or in Spanish, none of them a diminutive.
+COMMON = """
+    aaron abigail adam adriana alan alejandra alejandro alexander alexandra alfonso alfredo alice alicia amanda amelia amy ana
+    andrea andres andrew angela anna anne anthony antonia antonio arabella arthur ashley barbara beatrice beatriz benjamin bernard
+    betty brandon brenda brian bridget bruce camila carlos carmen carol carolina caroline catalina catherine cecilia charles
+    charlotte cheryl christian christina christine christopher claudia consuelo cristina cynthia daniel david deborah dennis diana
+    diane diego dolores donald donna dorothea dorothy douglas edgar eduardo edmund edward edwin eleanor elena elizabeth ellen emilia
+    emilio emily emma enrique eric ernest ernesto esther eugene eugenia eva evelyn federico felipe ferdinand fernando florence
+    frances francis francisca francisco franklin frederick gabriel gabriela gary george gerald geraldine gertrude gilberto gloria
+    gonzalo graciela gregory guadalupe guillermo gustavo hannah harold harriet heather hector helen helena henrietta henry hester
+    howard hugh humberto ignacio irene isaac isabel isabella jacob jacqueline james janet janice jane jason javier jean jeffrey
+    jennifer jeremiah jeremy jerome jessica jesus joan joaquin john jonathan jorge jose josefa josefina joseph joshua joyce juan juana
+    judith julia julian julie justin karen katherine kathleen keith kenneth kevin kimberly larissa laura lauren laurence lawrence
+    leonard leonardo leopoldo leticia lillian linda lorenzo louis louise lourdes lucia lucy luis luisa lydia magdalena manuel manuela
+    marcela marcelo marcia margaret margarita maria marian mariana mariano marie marilyn mario marjorie mark martha martin mary
+    matilda matthew maurice melissa mercedes michael michelle miguel mildred millicent monica moises moses nancy natalie nathan
+    nathaniel nicholas nicolas nicole norma olivia oscar oswald pablo pamela patricia patricio patrick paul paula pedro peter philip
+    philippa phyllis rachel rafael ralph ramon raymond rebecca refugio ricardo richard robert roberta roberto rodolfo rodrigo roger
+    roland rosa rosalind rosamund rosario rose rosemary ruben ruth ryan salvador samantha samuel sandra santiago sara sarah sebastian
+    sergio sharon shirley simon sofia soledad sophia stephanie stephen susan susana susanna sylvia teresa theodora theodore theresa
+    thomas timothy tomas valentina valeria vanessa veronica vicente victor victoria vincent violet virginia vivian walter wayne
+    wilhelmina william winifred yolanda zachary
+"""
+
+
+@pytest.mark.parametrize(
+    ("nickname", "names"),
+    [
+        ("Nell", "Eleanor Helen Ellen"),
+        ("Teddy", "Theodore Edward Edmund Theodora"),
+        ("Billie", "William Wilhelmina"),
+        ("Bella", "Isabella Isabelle Arabella"),
+        ("Kitty", "Katherine Catherine Kathryn"),
+        ("Chas", "Charles"),
+        ("Paco", "Francisco"),
+        ("Toño", "Antonio"),
+        ("Lupita", "Guadalupe"),
+        ("Chuy", "Jesús"),
+        ("Beto", "Alberto Roberto Humberto"),
+        ("Concha", "Concepción"),
+        ("Iñaki", "Ignacio"),
+    ],
+)
+def test_a_nickname_is_each_name_that_it_stands_for(nickname, names):
+    for name in names.split():
+        for registered, listed in ((nickname, name), (name, nickname)):
+            fit = names_fit([Name(registered, "Otterwick")], f"{listed.upper()} OTTERWICK")
+            assert fit == Fit(0, ("name: nickname of the registered first name",))
+
+
+def test_every_diminutive_matches_in_both_directions():
+    for name, diminutives in DIMINUTIVES.items():
+        for diminutive in diminutives:
+            for registered, listed in ((diminutive, name), (name, diminutive)):
+                assert names_fit([Name(registered, "Otterwick")], f"{listed} Otterwick").points == 0
+
+
+def test_a_diminutive_makes_no_two_common_names_one():
+    """Edward and Edmund are both Ned, and two people."""
+    assert [
+        (one, other)
+        for one, other in combinations(COMMON.split(), 2)
+        if other in DIMINUTIVES.get(one, ()) or one in DIMINUTIVES.get(other, ())
+    ] == []
+    for one, other in [
+        ("Edward", "Edmund"),
+        ("Eleanor", "Helen"),
+        ("Alberto", "Roberto"),
+        ("Marcela", "Graciela"),
+    ]:
+        assert names_fit([Name(one, "Otterwick")], f"{other} Otterwick") is None
 
 
 @pytest.mark.parametrize(
