@@ -358,6 +358,7 @@ IDEAS = {
     "monitor.webhooks.writer": "one thread that writes for all requests",
     "notebook.magic": "registration in IPython",
     "privacy.vocabulary": "words that are no personal data",
+    "service.accounts.person_file": "the format of a file",
     "service.database_check": "every encrypted value is readable, and the file is intact",
     "service.mail.confirmation": "which link of a message may be followed",
     "service.scanning.person_search": "finds the person of an erasure request",

@@ -56,6 +56,7 @@ SHELL = [line for block in blocks("sh") for line in block.splitlines()]
 [SITE] = [block for block in YAML if "listings:" in block]
 [BROKER] = [block for block in blocks("json") if "optOutUrl" in block]
 [PERSON] = [block for block in YAML if block.startswith("first_name:")]
+[MARA] = [block for block in blocks("json") if "Thornbury" in block]
 [RULES] = [block for block in YAML if "send_to:" in block]
 MAILBOX, MAIL = (block for block in YAML if "imap:" in block)  # without and with a server for sending
 OPT_OUTS = [block for block in YAML if "confirm:" in block or "method: email" in block]
@@ -103,6 +104,7 @@ def working_directory(demo, monkeypatch, tmp_path):
     (tmp_path / "sites" / "seekfolk.yaml").write_text(SITE)
     (tmp_path / "seekfolk.example.json").write_text(BROKER)
     (tmp_path / "person.yaml").write_text(PERSON)
+    (tmp_path / "mara.json").write_text(MARA)
     (tmp_path / "listed.html").write_text(NEW_LAYOUT)
     (tmp_path / "absent.html").write_text("<html><body>Nobody of that name</body></html>")
     return tmp_path
@@ -233,7 +235,7 @@ OFFERED = """until exposurekit users opt-outs --json | grep -q '"id"'; do sleep 
 
 def _first_removal(server, port):
     """The blocks of the page as one script, with another mail server and port."""
-    born = date.fromisoformat(re.search(r'"birth_date": "(.*?)"', FIRST_REMOVAL)[1])
+    born = date.fromisoformat(re.search(r"^birth_date: (.*)", FIRST_REMOVAL, re.MULTILINE)[1])
     today = datetime.now(UTC).date()
     age = today.year - born.year - ((today.month, today.day) < (born.month, born.day))
     address = "https://seekfolk.example/search?name=Mara+Thornbury&state=CA"

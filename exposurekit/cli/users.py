@@ -1,4 +1,4 @@
-"""`exposurekit users`: consent, activation, records, saved pages, assisted opt-outs and deletion of one person."""
+"""`exposurekit users`: registration, consent, records, saved pages, assisted opt-outs and deletion of one person."""
 
 import os
 import sys
@@ -25,6 +25,7 @@ from exposurekit.cli.options import (
 from exposurekit.cli.session import ServiceDatabase, action, service_options
 from exposurekit.errors import ConfigurationError
 from exposurekit.service.models import VERDICTS
+from exposurekit.system.named_files import read_bytes
 from exposurekit.text.plurals import pluralize
 from exposurekit.text.sanitize import plain
 
@@ -38,7 +39,74 @@ _user_argument = click.argument("user_id", metavar="ID", type=ID)
 
 @click.group(cls=Group)
 def users() -> None:
-    """Manage people: list, consent, scans, opt-outs, export, purge."""
+    """Manage people: add, list, consent, scans, opt-outs, purge."""
+
+
+@users.command("add")
+@click.argument("file", metavar="FILE", type=click.Path(path_type=Path, allow_dash=True))
+@click.option(
+    "--integrator",
+    "integrator_name",
+    metavar="NAME",
+    help="The integrator that registers the person. Default: the only one.",
+)
+@service_options
+@json_option
+def users_add(*, file: Path, integrator_name: str | None, database: ServiceDatabase, as_json: bool) -> None:
+    """Register a person whose data is in a file.
+
+    The file is YAML or JSON. It has first_name, last_name and addresses, of which one has city and state; it may have
+    middle_name, birth_date, aliases, emails and phone_numbers. Write texts of digits, such as a zip, in quotes. A hyphen
+    instead of a file reads stdin. The person belongs to the integrator, as if it had called Create user.
+
+    Example: exposurekit users add person.yaml
+    """
+    from exposurekit.contract.operations import CREATE_USER
+    from exposurekit.service.accounts import person_file
+    from exposurekit.service.accounts import users as people
+    from exposurekit.service.api import parameters
+
+    values = person_file.read(_content_of(file, person_file.SIZE_MAX), _FILE)
+
+    async def add(db: Any) -> tuple[Any, int]:
+        integrator = await _integrator(db, integrator_name)
+        parsed = await parameters.validated(CREATE_USER, values)
+        return await people.create(db, integrator.id, parsed), integrator.id
+
+    account, _ = database.write(
+        add, lambda added: action("users add", f"user {added[0].id}", integrator=added[1])
+    )
+    if as_json:
+        output.print_json({"user_id": account.id, "scan_is_due": account.is_scanning})
+    elif account.is_scanning:
+        click.echo(f"Registered person {account.id}. A scan is due.")
+    else:
+        click.echo(
+            f"Registered person {account.id}. No scan is due before their consent is recorded: exposurekit users consent"
+        )
+
+
+_FILE = "FILE"  # in errors: its name may be the person's
+
+
+def _content_of(file: Path, most: int) -> bytes:
+    if str(file) == "-":
+        return sys.stdin.buffer.read(most + 1)
+    return read_bytes(file, most, label=_FILE)
+
+
+async def _integrator(db: Any, name: str | None) -> Any:
+    """Return the integrator of a name, or the only one."""
+    from exposurekit.service.accounts import integrators
+
+    if name is not None:
+        return await integrators.find(db, name)
+    registered = await integrators.all(db)
+    if len(registered) != 1:
+        raise click.UsageError(
+            "name the integrator with --integrator: exposurekit integrator list shows them"
+        )
+    return registered[0]
 
 
 @users.command("list")

@@ -57,8 +57,10 @@ RECORDED = (
     ("users export 1 --out person.json", "user 1", {"damaged": 0}),
     ("users withdraw 1 --by 'Jane Canarsson'", "user 1", {"withdrawn": 1}),
     ("users deactivate 1", "user 1", {}),
+    ("users add person.yaml --integrator acme", "user 2", {"integrator": 1}),
     ("service check", None, {"damaged": 0}),
     ("users purge 1 --yes", "user 1", {}),
+    ("users purge 2 --yes", "user 2", {}),
     ("integrator clear-callback acme", "integrator 1", {}),
     ("integrator remove acme", "integrator 1", {"users": 0}),
 )
@@ -130,6 +132,9 @@ def test_each_change_is_recorded_once_with_ids_only(operator):
     assisted = SITE_FILE.replace("method: manual", "method: assisted")
     (operator.directory / "place.yaml").write_text(assisted.replace("name: Seekfolk", f"name: {SITE.name}"))
     (operator.directory / "Canarsson.html").write_text("<html>Jane Doe: Nobody of that name</html>")
+    address = "{city: Oakmere, state: CA}"
+    person = f"first_name: Jane\nlast_name: Canarsson\naddresses: [{address}]\n"
+    (operator.directory / "person.yaml").write_text(person)
     before = {
         "integrator attest": _register,
         "mail confirmed": _reject_message,

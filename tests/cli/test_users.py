@@ -3,10 +3,11 @@
 import json
 import re
 import textwrap
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
+import yaml
 from sqlalchemy import update
 from support.saved_pages import saved_page
 from support.shell import error_of
@@ -54,6 +55,98 @@ def jane(operator):
     (operator.directory / "sites").mkdir()
     (operator.directory / "sites" / "seekfolk.yaml").write_text(DEFINITION)
     return operator.work(register)
+
+
+PERSON = """
+first_name: Mara
+last_name: Thornbury
+birth_date: 1985-02-17
+addresses: [{city: Oakmere, state: CA, zip: "01234"}]
+emails: [mara@thornbury.example]
+phone_numbers: [555-555-0123]
+aliases: [{first_name: Mary, last_name: Thornbury, alias_type: maiden}]
+middle_name:
+"""
+
+
+def subject_of(operator, user_id):
+    return operator.work(lambda work: users.get_subject(work, user_id))
+
+
+@pytest.mark.parametrize("is_json", [False, True])
+def test_a_person_in_a_file_is_registered(operator, is_json):
+    assert operator.here("integrator", "add", "acme", "--attested-by", "Jo Doe").returncode == 0
+    text = json.dumps(yaml.safe_load(PERSON), default=str) if is_json else PERSON
+    (operator.directory / "person.yaml").write_text(text)
+    run = operator.here("users", "add", "person.yaml")
+    assert (run.returncode, run.stdout) == (0, "Registered person 1. A scan is due.\n")
+    mara = subject_of(operator, 1)
+    assert [(one.first, one.last, one.middle) for one in mara.names] == [
+        ("Mara", "Thornbury", ""),
+        ("Mary", "Thornbury", ""),
+    ]
+    assert (mara.emails, mara.phone_numbers) == (("mara@thornbury.example",), ("5555550123",))
+    assert (mara.birth_date, mara.places[0].zip) == (date(1985, 2, 17), "01234")
+    [listed] = json.loads(operator.here("users", "list", "--json").stdout)
+    assert (listed["user_id"], listed["integrator"], listed["has_consent"]) == (1, "acme", True)
+    audited = operator.here("service", "audit", "show").stdout
+    assert "users add" in audited
+    assert "Mara" not in audited
+
+
+def test_a_person_on_stdin_is_registered_for_an_integrator(operator):
+    for name in ("acme", "globex"):
+        operator.here("integrator", "add", name, "--no-attestation")
+    refused = operator.here("users", "add", "-", stdin=PERSON)
+    assert refused.returncode == 2
+    assert "name the integrator with --integrator: exposurekit integrator list shows them" in refused.stderr
+    added = operator.here("users", "add", "-", "--integrator", "globex", "--json", stdin=PERSON)
+    assert json.loads(added.stdout) == {"user_id": 1, "scan_is_due": False}
+    added = operator.here("users", "add", "-", "--integrator", "globex", stdin=PERSON)
+    assert added.stdout.startswith("Registered person 2. No scan is due before their consent is recorded")
+    assert "no integrator has the name other" in error_of(
+        operator.here("users", "add", "-", "--integrator", "other", stdin=PERSON)
+    )
+
+
+@pytest.mark.parametrize(
+    ("changed", "error"),
+    [
+        ({"last_name": ""}, "last_name is missing"),
+        ({"addresses": "[{city: Planted}]"}, "addresses[0][state] is missing"),
+        (
+            {"addresses": "[{city: Planted, state: CA, zip: 01234}]"},
+            "FILE, line 4: addresses[0][zip] must be in quotes, so that it is read as text",
+        ),
+        (
+            {"addresses": "[{city: Planted, state: ON}]"},
+            "FILE, line 4: addresses[0][state] must be in quotes, so that it is read as text",
+        ),
+        (
+            {"emails": "[{adress: planted@thornbury.example}]"},
+            "FILE, line 5: unknown key; did you mean address?",
+        ),
+        ({"planted": "x"}, "FILE, line 8: unknown key: the keys are first_name, last_name, middle_name, "),
+        ({"birth_date": "Planted"}, "birth_date is invalid: it must be epoch seconds or a date such as"),
+        ({"birth_date": "2999-01-01"}, "birth_date is invalid: it must not be in the future"),
+        ({"aliases": "Planted: x"}, "FILE, line 7: is not YAML"),
+        ({"phone_numbers": "[planted]"}, "phone_numbers[0][number] is invalid: it must be digits"),
+        (None, "FILE must have keys with values, such as first_name: Mara"),
+    ],
+)
+def test_an_error_in_a_persons_file_names_the_field(file_operator, changed, error):
+    operator = file_operator
+    operator.here("integrator", "add", "acme", "--no-attestation")
+    lines = dict(line.split(": ", 1) for line in PERSON.strip().splitlines()[:-1])
+    text = "Planted" if changed is None else "".join(f"{k}: {v}\n" for k, v in (lines | changed).items())
+    (operator.directory / "planted.yaml").write_text(text)
+    run = operator.here("users", "add", "planted.yaml")
+    assert (run.returncode, run.stdout) == (1, "")
+    assert error_of(run).startswith(f"Error: {error}")
+    assert "planted" not in run.stderr.casefold()
+    assert operator.here("users", "list", "--json").stdout == "[]\n"
+    run = operator.here("users", "add", "missing-planted.yaml")
+    assert error_of(run) == "Error: FILE cannot be read: No such file or directory"
 
 
 def written(operator, *texts):
