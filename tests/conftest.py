@@ -90,6 +90,8 @@ ON_POSTGRESQL = (
     "service/scanning/test_assisted_opt_outs.py::test_a_site_that_removes",
     "service/mail/test_follow_ups.py::test_one_email",
     "service/mail/test_follow_ups.py::test_a_listing_that_is_back",
+    "service/mail/test_follow_ups.py::test_a_kill_and_a_missing_field",
+    "service/scanning/test_email_opt_outs.py::test_a_sending_that_a_kill",
     "service/scanning/test_email_opt_outs.py::test_without_approval",
     "service/scanning/test_email_opt_outs.py::test_an_answer",
 )
