@@ -6,7 +6,7 @@ import tempfile
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 
 import apprise
 
-from exposurekit.errors import ConfigurationError, safe_reason, suggestion
+from exposurekit.errors import ConfigurationError, ExposureError, safe_reason, suggestion
 from exposurekit.history import History
 from exposurekit.monitor.notifications import apprise_errors
 from exposurekit.monitor.notifications.evaluate import (
@@ -124,12 +124,13 @@ class Notifier:
             ready = [(number, one) for number, one in due if not is_quiet or one.urgent]
             if not ready:
                 continue
-            if failure := self._deliver(target, [one for _, one in ready]):
+            done, failure = self._deliver(target, ready)
+            if done:
+                self.outbox.mark_sent(target, done)
+                sent += 1
+            if failure:
                 retry_at = f"{self.outbox.mark_failed(target, at):%H:%M:%S} UTC"
                 _log.warning("could not notify %s: %s; next attempt at %s", target, failure, retry_at)
-            else:
-                self.outbox.mark_sent(target, [number for number, _ in ready])
-                sent += 1
         return sent
 
     def send_test(self) -> dict[str, str]:
@@ -179,12 +180,25 @@ class Notifier:
             for target in rule.send:
                 yield Notification(target, trigger.key, rule.title, line, due_at, urgent=rule.urgent)
 
-    def _deliver(self, target: str, notifications: Sequence[Notification]) -> str:
-        if target not in self.rules.send_to:  # removed from the rules since: drop them
-            return ""
-        attachments = [one.attachment for one in notifications if one.attachment is not None]
-        with _local_files(attachments) as files:
-            return self._send_message(target, *compose_message(notifications), files)
+    def _deliver(self, target: str, ready: Sequence[tuple[int, Notification]]) -> tuple[list[int], str]:
+        """Send one message; return the numbers of the notifications that are done, and why others failed.
+
+        One with a file that cannot be read now, such as in a bucket that is away, waits, and the others do not.
+        """
+        unreadable, files = "", list[str]()
+        with ExitStack() as stack:
+            if target in self.rules.send_to:
+                attachments = [one.attachment for _, one in ready if one.attachment is not None]
+                try:
+                    files = stack.enter_context(_local_files(attachments))
+                except (OSError, ExposureError) as error:
+                    unreadable = f"a file to attach could not be read ({safe_reason(error)})"
+                    ready = [pair for pair in ready if pair[1].attachment is None]
+            done = [number for number, _ in ready]
+            if not ready or target not in self.rules.send_to:  # removed from the rules since: drop them
+                return done, unreadable
+            failure = self._send_message(target, *compose_message([one for _, one in ready]), files)
+        return ([], failure) if failure else (done, unreadable)
 
     def _send_message(self, target: str, title: str, body: str, files: Sequence[str] = ()) -> str:
         """Send one message with files; return the failure's reason, empty if it was sent."""

@@ -425,6 +425,25 @@ def test_an_unreachable_address_loses_and_delays_nothing(story, mail, hook, capl
     assert "could not notify chat: it responded with 500; next attempt at " in caplog.text
 
 
+def test_an_unreadable_attachment_delays_no_other_notification(story, mail, hook, caplog, monkeypatch):
+    bucket = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1"}
+    bucket["AWS_ENDPOINT_URL"] = f"http://127.0.0.1:{free_port()}"
+    for name, value in bucket.items():
+        monkeypatch.setenv(name, value)
+    scene = story("when: new, send: [me, chat]")
+    at, address = scene.clock.now(), "s3://bucket/reports/week-9.html"
+    attached = Notification("me", "report", "weekly report", "week 9", at, attachment=address)
+    others = [Notification(target, "new", "new listings", "Seekfolk", at) for target in ("me", "chat")]
+    assert scene.outbox.put([attached, *others]) == 3
+    assert scene.notifier.send() == 2
+    assert len(hook.messages) == len(mail.mails) == 1
+    assert [*scene.notifier.unsent().values()] == [1]
+    assert scene.outbox.due(at).keys() == set()  # it is tried again later, not at once
+    assert (
+        "could not notify me: a file to attach could not be read (OSError); next attempt at " in caplog.text
+    )
+
+
 @pytest.mark.parametrize(("digest", "status"), [("false", 500), ("true", 200)], ids=["retry", "digest"])
 def test_a_corrected_fast_clock_delays_no_notification(story, hook, digest, status):
     scene = story(f"{FAILED}, send: chat, digest: {digest}")
