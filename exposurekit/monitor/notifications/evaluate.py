@@ -62,7 +62,7 @@ def evaluate_failure(rule: Rule, in_a_row: int, since: str, reason: str) -> list
     if rule.when != "collection_failed" or in_a_row < rule.times:
         return []
     line = escape_chat(reason)
-    return [Trigger(_key(rule, since), line, line)]
+    return [Trigger(_key(rule, since, rule.times), line, line)]
 
 
 def _status_changes(

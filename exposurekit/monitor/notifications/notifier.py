@@ -74,21 +74,16 @@ class Notifier:
         """Tell the addresses that were told of failed runs, in a row after the last success, that a run succeeded."""
         at, count = self.clock(), f"{failures:,} " if failures else ""
         line = f"after {count}failed collection{'' if failures == 1 else 's'}"
-        notifications = [
-            Notification(
-                target,
-                f"{failure.key} over",
-                RECOVERED,
-                line,
-                self.rules.due_at(rule, at),
-                urgent=rule.urgent,
-            )
-            for rule in sorted(self.rules.notifications, key=lambda rule: not rule.urgent)
-            for failure in evaluate_failure(rule, rule.times, since, "")
-            for target in rule.send
-            if self.outbox.has(target, failure.key)
-        ]
-        new = self.outbox.put(notifications) if notifications else 0
+        by_target: dict[str, Notification] = {}  # an address of several rules gets one message
+        for rule in sorted(self.rules.notifications, key=lambda rule: not rule.urgent):
+            for failure in evaluate_failure(rule, rule.times, since, ""):
+                for target in rule.send:
+                    if target not in by_target and self.outbox.has(target, failure.key):
+                        key, due_at = f"{failure.key} over", self.rules.due_at(rule, at)
+                        by_target[target] = Notification(
+                            target, key, RECOVERED, line, due_at, urgent=rule.urgent
+                        )
+        new = self.outbox.put([*by_target.values()]) if by_target else 0
         self._wake.set()
         return new
 

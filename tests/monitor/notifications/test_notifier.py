@@ -529,6 +529,17 @@ def test_each_streak_of_failures_is_notified_once(story, hook):
     assert hook.messages[0]["message"].count("no answer") == 1  # the same line, counted
 
 
+def test_more_failures_in_a_row_are_another_notification(story, hook):
+    rules = (f"{FAILED}, send: chat", f"{FAILED}, times: 3, urgent: true, send: chat")
+    scene = story(*rules, options="quiet_hours: {from: '00:00', until: '23:59'}")
+    assert [scene.notifier.on_failure(n, "monday", "no answer") for n in (1, 2, 3, 4)] == [1, 0, 1, 0]
+    assert scene.notifier.send() == 1
+    assert hook.messages[0]["title"] == "exposurekit: 3 failed collections in a row"
+    assert scene.notifier.on_recovery(4, "monday") == 1
+    scene.notifier.send()
+    assert hook.messages[1]["message"].strip() == "Collections succeed again:\n  after 4 failed collections"
+
+
 def test_whoever_was_told_of_failures_learns_that_they_ended(story, hook, mail):
     scene = story(f"{FAILED}, times: 2, send: chat", f"{FAILED}, times: 9, send: me")
     for n in (1, 2):
