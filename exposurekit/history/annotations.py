@@ -42,6 +42,7 @@ _MICROSECOND = timedelta(microseconds=1)
 _TICK_COLUMNS = {"value": "tick", "note": "tick_note", "marked_at": "ticked_at"}
 _LABEL_COLUMNS = {"value": "label", "note": "label_reason", "marked_at": "labelled_at"}
 _ITEM_COLUMNS = ("site", "record_id", "reference_id")  # of what is annotated, as far as it has them
+_ABOUT_ANOTHER = (("text", "html"), ("step_number", "step"))  # columns of an alert and of a step
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,8 @@ class Annotations:
         """Label a finding: is it about the person? The newest label counts.
 
         Args:
-            record: A row of `records`, `links` or `alerts`, or several as a table.
+            record: A row of `records` or `links`, or several as a table. A row of `alerts`, `steps`, `work_queue` or `plan`
+                stands for its listing or page.
             label: ``mine``, ``not mine`` or ``unsure``.
             reason: Why, in your words.
 
@@ -99,7 +101,8 @@ class Annotations:
         1
         """
         InvalidArgument.check("label", label, LABELS)
-        return self._annotate(rows_of(record), LABEL, label, _text(reason, "reason"))
+        findings = [_finding(row) for row in rows_of(record)]
+        return self._annotate(findings, LABEL, label, _text(reason, "reason"))
 
     def tick(self, step: Rows, state: str = "done", *, note: str = "", minutes: float | None = None) -> int:
         """Record the progress of manual opt-out steps. The newest tick counts.
@@ -532,6 +535,18 @@ def _steps_in(row: dict[str, Any]) -> list[dict[str, Any]]:
     if "step_number" in row or is_missing(procedure) or not len(procedure):
         return [row]
     return [row | {"step_number": number, "step": text} for number, text in enumerate(procedure, 1)]
+
+
+def _finding(row: dict[str, Any]) -> dict[str, Any]:
+    """The listing or page that a row of alerts, of steps or of a work queue is about; any other row as it is."""
+    if "link_url" not in row and not any({*names} <= row.keys() for names in _ABOUT_ANOTHER):
+        return row
+    if not is_missing(row.get("record_id")):
+        return {name: row[name] for name in ("user_id", *_ITEM_COLUMNS) if name in row}
+    if is_missing(row.get("link_url")) and is_missing(row.get("link_title")):
+        return row  # of a kind that the specification does not name
+    page = {"url": row.get("link_url"), "title": row.get("link_title")}
+    return {name: row[name] for name in ("user_id",) if name in row} | page
 
 
 def key_columns(row: Mapping[str, Any], records_by: str) -> dict[str, Any]:

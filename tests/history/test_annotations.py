@@ -11,6 +11,7 @@ import exposurekit as ek
 from exposurekit.analysis.work_queue import CHECK_MINUTES
 from exposurekit.errors import ConfigurationError, InvalidArgument
 from exposurekit.history import History
+from exposurekit.history.record_keys import link_key
 
 TABLES = {"record": "records", "link": "links", "alert": "alerts"}
 
@@ -58,9 +59,24 @@ def test_an_annotation_has_the_key_of_its_item(collected):
     changes = history.changes()
     for kind, table in TABLES.items():
         expected = keys(changes[changes["kind"] == kind])
-        assert history.label(getattr(history, table)(), "unsure") == len(expected)
-        labels = history.labels()
-        assert keys(labels[labels["kind"] == kind]) == expected
+        assert history.note(getattr(history, table)(), "checked") == len(expected)
+        notes = history.notes()
+        assert keys(notes[notes["kind"] == kind]) == expected
+
+
+@pytest.mark.parametrize("table", ["alerts", "steps", "work_queue"])
+def test_labelling_an_alert_labels_its_listing_or_page(collected, table):
+    history, *_ = collected
+    alerts, changes = history.alerts(), history.changes()
+    assert len(alerts) == len(history.work_queue()) == 3
+    rows = getattr(history, table)()
+    assert history.label(rows, "not mine") == len(rows)
+    assert {(one["kind"], one["key"]) for one in history.labels().to_dict("records")} == {
+        *changes.loc[changes["kind"] == "record", ["kind", "key"]].itertuples(index=False, name=None),
+        ("link", link_key(alerts["link_url"].dropna().item(), alerts["link_title"].dropna().item())),
+    }
+    assert history.precision()["not mine"].tolist() == [1, 1]
+    assert history.work_queue().empty
 
 
 def test_own_kind_and_key_columns_are_used(collected):
@@ -145,9 +161,12 @@ def test_a_row_without_an_identity_is_refused(served_exposure, tmp_path, table, 
     rows = getattr(exposure.refresh(), table)()
     for column in columns:
         with pytest.raises(InvalidArgument, match=f"no {column}"):
-            history.tick(rows.drop(columns=column)) if table == "steps" else history.label(
-                rows.drop(columns=column), "mine"
+            history.tick(rows.drop(columns=column)) if table == "steps" else history.note(
+                rows.drop(columns=column), "checked"
             )
+        if column in {"site", "reference_id", "user_id"}:
+            with pytest.raises(InvalidArgument, match=f"no {column}"):
+                history.label(rows.drop(columns=column), "mine")
     assert list(tmp_path.iterdir()) == []
 
 
