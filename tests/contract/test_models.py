@@ -279,6 +279,8 @@ ONE_STEP = [
         *((value, [value]) for value in ONE_STEP),
         *((value, ["a", "b"]) for value in (["a", "b"], "1. a 2. b", "1) a 2) b", "  1. a 2. b")),
         (["1. a 2. b"], ["1. a 2. b"]),
+        (["a", "", " \r", "b"], ["a", "b"]),
+        ("1.Open the page\n2.Press Remove", ["Open the page", "Press Remove"]),
         ("1. a\n2. b\n3. c\n", ["a", "b", "c"]),
         ("Step 1: Open the page. Step 2: Press Remove.", ["Open the page.", "Press Remove."]),
         ("STEP 1. a step 2. b", ["a", "b"]),
