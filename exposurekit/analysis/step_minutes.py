@@ -9,8 +9,9 @@ from exposurekit.analysis.group_codes import instants
 from exposurekit.errors import InvalidArgument, MissingColumns
 
 STEP_MINUTES = 2.0
-# A step that only waits takes no minutes.
-WAITING = r"(?i)^\s*(?:please\s+|then\s+)?(?:(?:wait|await)\b|(?:allow|come back|check back)\b.*\b(?:hour|day|week|month)s?\b)"
+# A step that only waits takes no minutes; one that then says what to do takes some.
+_THEN = r"(?!.*(?:[,;.]|\b(?:and|then)\b)\s*(?:then\s+)?(?:answer|call|choose|click|confirm|enter|follow|go|open|press|reply|select|send|type)\b)"
+WAITING = rf"(?i)^{_THEN}\s*(?:please\s+|then\s+)?(?:(?:wait|await)\b|(?:allow|come back|check back)\b.*\b(?:hour|day|week|month)s?\b)"
 PAUSE_MINUTES = 30.0  # a longer time is a pause
 CATCH_UP_MINUTES = 0.05  # a tick so soon after the last one records work that was done before
 # What is known before anything was timed, in logarithms of minutes: how much ticks on a site differ, and sites from the

@@ -215,6 +215,9 @@ def test_steps_that_only_wait_take_no_minutes():
     ]
     allowed = steps(alert(1, 0, 7, ticks=(None,) * 3), step=spans)
     assert cells(work_queue(allowed), "minutes") == [(3.0 + 2.0,)]
+    more = ["Wait for the email and click its link.", "Wait two days, then call them.", "Wait and see."]
+    followed = steps(alert(1, 0, 7, ticks=(None,) * 3), step=more)
+    assert cells(work_queue(followed), "minutes") == [(3.0 + 2 * 2.0,)]
 
 
 def test_sister_sites_are_grouped_and_share_one_visit():
