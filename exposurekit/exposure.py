@@ -1,7 +1,7 @@
 """`Exposure`: the users, records, links, alerts and steps of all users, as DataFrames from one load."""
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Unpack
 
@@ -404,9 +404,9 @@ class Exposure(Keyed):
 
     def _user_ids(self, snapshot: Snapshot, user: People, *, is_unique: bool) -> list[int]:
         """The ids of users by id or name; `is_unique`: a name must match one user."""
-        if isinstance(user, str) or (
-            isinstance(user, list | tuple) and any(isinstance(one, str) for one in user)
-        ):
+        if isinstance(user, Iterable) and not isinstance(user, str | bytes | pd.DataFrame | Mapping):
+            user = [*user]  # a column of names, too
+        if isinstance(user, str) or (isinstance(user, list) and any(isinstance(one, str) for one in user)):
             labels = person_names.labels_of(self._frame(snapshot, "users"))
             aliases = person_names.aliases_of(self._frame(snapshot, "aliases"))
             people = person_names.People(labels, aliases)

@@ -177,6 +177,7 @@ def test_returned_tables_are_independent_copies(exposure):
     [
         *(101, np.int64(101), 101.0, np.float64(101), [101], (101,), {101}, np.array([101])),
         *(pd.Series([101]), "Mirabel", "MIRABEL", ["101"], ("Mirabel", 101)),
+        *(pd.Series(["Mirabel"]), np.array(["Mirabel"]), {"Mirabel"}, pd.Series(["Mirabel", 101])),
     ],
     ids=repr,
 )
