@@ -49,6 +49,11 @@ _RUN_COLUMNS = (
 @click.option(
     "--fail-on-errors", is_flag=True, help="Exit with 3 if somebody could not be loaded completely."
 )
+@click.option(
+    "--moved",
+    is_flag=True,
+    help="The service has another address or name than before; its people are the same.",
+)
 @auto_compact_option
 @json_option
 def collect(
@@ -59,6 +64,7 @@ def collect(
     shard: str | None,
     users: tuple[int, ...],
     fail_on_errors: bool,
+    moved: bool,
     auto_compact: str,
     as_json: bool,
 ) -> None:
@@ -80,7 +86,7 @@ def collect(
     exposure = connect()
     with open_history(history, record_key, auto_compact) as opened:
         try:
-            collected = opened.collect(exposure, run=run, shard=shard, only=users or None)
+            collected = opened.collect(exposure, run=run, shard=shard, only=users or None, moved=moved)
         except LoadStopped as stopped:
             click.echo(f"{str(stopped).capitalize()}.", err=True)
             raise

@@ -255,6 +255,7 @@ class History(Keyed):
         shard: str | None = None,
         only: Iterable[int] | None = None,
         progress: bool | None = None,
+        moved: bool = False,
     ) -> Run:
         """Load everyone once and store it as one run.
 
@@ -270,6 +271,8 @@ class History(Keyed):
             only: Load these people alone; the run says nothing of the others. ``people["listed"]`` of the result is how
                 many of them are registered.
             progress: Whether to show a progress bar; None: in a notebook and in a terminal.
+            moved: Whether the service may have another address, name or integrator than in the last run: its users are the
+                same as before.
 
         Returns:
             The run and its changes; ``seq`` is None while other shards run, and ``was_there`` is set if the run was
@@ -278,7 +281,8 @@ class History(Keyed):
         Raises:
             HistoryLocked: Another process is collecting; give the run a name to share it.
             InvalidArgument: ``exposure`` is not an `Exposure`, or another argument is invalid.
-            ConfigurationError: The directory cannot be created.
+            ConfigurationError: The directory cannot be created; or the last run was collected from another service, and
+                it has not ``moved``.
             DiskFull: No space is left. What was loaded stays staged.
             LoadStopped: Ctrl-C stopped the load; a `KeyboardInterrupt` that says whether anything was kept.
             ExposureError: The list of users could not be loaded. What was loaded stays staged.
@@ -289,7 +293,7 @@ class History(Keyed):
         if not (hasattr(exposure, "iter_batches") and hasattr(exposure, "origin")):
             raise InvalidArgument("collect() needs an Exposure, as ek.connect() returns it")
         part, chosen = _parse_shard(shard, run), None if only is None else tuple(sorted({*user_ids(only)}))
-        return self._runs.collect(exposure, run=run, part=part, only=chosen, progress=progress)
+        return self._runs.collect(exposure, run=run, part=part, only=chosen, progress=progress, moved=moved)
 
     def ingest_deliveries(self, deliveries: Sequence[ReceivedDelivery], inbox: str) -> int:
         """Ingest webhook deliveries: each is an observation of the items in it, never of an absence.

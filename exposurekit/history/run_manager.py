@@ -8,16 +8,20 @@ from datetime import datetime, timedelta
 from functools import partial
 from itertools import chain
 
+import pyarrow.compute as pc
+
 from exposurekit.client.bulk import Batch
-from exposurekit.errors import LoadStopped
+from exposurekit.errors import ConfigurationError, LoadStopped
 from exposurekit.history import ingest, maintenance, record_keys, staging
 from exposurekit.history.collector import USERS_PER_PART, Collector, Source, stage_deliveries
 from exposurekit.history.deliveries import ReceivedDelivery
 from exposurekit.history.ingest import Run
 from exposurekit.history.staging import RunSpec, ShardResult, StagedRun
 from exposurekit.history.storage.delta import HistoryLocked, Store
+from exposurekit.text.urls import host
 
 RESUME_PERIOD = timedelta(hours=6)
+_THIS_MACHINE = ("127.0.0.1", "::1", "localhost")
 
 Load = Callable[..., Iterator[Batch]]
 
@@ -40,8 +44,11 @@ class RunManager:
         part: tuple[int, int],
         only: tuple[int, ...] | None,
         progress: bool | None,
+        moved: bool = False,
     ) -> Run:
         """Collect a run, as `History.collect`; ``part`` is the number of the shard and the number of shards."""
+        if not moved:
+            self._check_source(exposure.origin)
         load = partial(exposure.iter_batches, progress=progress)
         try:
             return self._collect(exposure, load, run, part, only)
@@ -89,6 +96,21 @@ class RunManager:
             if number not in staged.ends():
                 self._load(staged, number, load, batches)
             return self.ingest_if_complete(staged)
+
+    def _check_source(self, source: str) -> None:
+        """Raise if the history was collected from another service: users of the two would be mixed by their ids."""
+        if not self.store.exists():
+            return
+        runs = ingest.runs_table(self.store)
+        before = runs.filter(pc.equal(runs["origin"], "collect"))["source"].to_pylist()
+        plans = [staged.plan for staged in staging.all_staged(self.store)]
+        before += [plan.source for plan in plans if plan.origin == "collect"]
+        before = [one for one in before if one]
+        if before and _service_of(before[-1]) != _service_of(source):
+            raise ConfigurationError(
+                "this history is of another service or integrator, which runs() names as its source: users of the two would "
+                "be mixed. Collect into another history; if the service has only moved, pass moved=True (--moved) once"
+            )
 
     def _plan(self, exposure: Source, run: str | None, shards: int, only: tuple[int, ...] | None) -> RunSpec:
         started_at = self.clock()
@@ -221,6 +243,12 @@ def _closing(batches: Iterator[Batch]) -> Iterator[Iterator[Batch]]:
     finally:
         if isinstance(batches, Generator):
             batches.close()
+
+
+def _service_of(source: str) -> tuple[str, str]:
+    """The address or name of a service, and the integrator; one on this machine has another port at each start."""
+    service, _, integrator = source.rpartition(" · ")
+    return "" if host(service) in _THIS_MACHINE else service.rstrip("/").casefold(), integrator
 
 
 def _run_lock(run: str | None, shard: int) -> str:

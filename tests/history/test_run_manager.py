@@ -9,7 +9,7 @@ import pytest
 from crash.collector_scenes import BEFORE, Canned
 from support.histories import DAWN, Clock, Person, Service, seen_through
 
-from exposurekit.errors import LoadStopped
+from exposurekit.errors import ConfigurationError, LoadStopped
 from exposurekit.history import History
 
 
@@ -78,3 +78,45 @@ def test_the_summary_of_a_run_ends_with_its_duration(tmp_path, seconds, duration
         run = history.collect(exposure)
         assert str(run) == f"run {run.run}: 1 person loaded in full, 1 registered, in {duration}"
         assert str(history.last_run()) == str(run)
+
+
+PRODUCTION = "https://api.example.com · acme"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "https://staging.example.com · acme",
+        "https://api.example.com · other",
+        "http://127.0.0.1:8000 · acme",
+        "simulated service with invented people · demo",
+    ],
+)
+def test_a_history_refuses_another_service_unless_it_moved(tmp_path, other):
+    with History(tmp_path / "history") as history:
+        history.collect(Canned(BEFORE, origin=PRODUCTION), progress=False)
+        for options in ({}, {"only": [1]}, {"run": "monday"}):
+            with pytest.raises(ConfigurationError, match="is of another service or integrator"):
+                history.collect(Canned(BEFORE, origin=other), progress=False, **options)
+        assert len(history.runs()) == 1
+        assert history.pending_runs() == []
+        history.collect(Canned(BEFORE, origin=other), progress=False, moved=True)
+        history.collect(Canned(BEFORE, origin=other), progress=False)
+        assert history.runs()["source"].tolist() == [PRODUCTION, other, other]
+
+
+def test_a_stopped_collection_is_not_continued_from_another_service(tmp_path):
+    with History(tmp_path / "history") as history:
+        with pytest.raises(LoadStopped):
+            history.collect(Stopped(BEFORE, batches=1, origin=PRODUCTION), progress=False)
+        with pytest.raises(ConfigurationError, match="is of another service"):
+            history.collect(Canned(BEFORE), progress=False)
+        run = history.collect(Canned(BEFORE, origin="https://API.example.com/ · acme"), progress=False)
+        assert run.people["whole"] == len(BEFORE)
+
+
+def test_a_service_on_this_machine_may_have_another_port(tmp_path):
+    with History(tmp_path / "history") as history:
+        for port in (8000, 8001):
+            history.collect(Canned(BEFORE, origin=f"http://127.0.0.1:{port} · acme"), progress=False)
+        assert len(history.runs()) == 2
