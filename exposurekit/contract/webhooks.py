@@ -22,6 +22,7 @@ DISCOVERED_RECORDS = "discovered_records"  # not shown: the name for newly disco
 GROUPS = (DISCOVERED_RECORDS, REMOVED_RECORDS, DISCOVERED_LINKS, NEW_ALERTS)
 
 Shape = Literal["records", "links", "alerts", "unknown"]
+_OF_RECORD = ("id", "site", "status")  # fields of a record that nothing else has together
 
 
 def decode_secret(secret: str) -> bytes:
@@ -39,7 +40,7 @@ def shape_of(items: Any) -> Shape:
     """Return what a group contains, judged by its items: the set of group names is open."""
     if not isinstance(items, list) or not items or not all(isinstance(item, dict) for item in items):
         return "unknown"
-    if all("record" in item for item in items):
+    if all("record" in item or {*_OF_RECORD} <= item.keys() for item in items):
         return "records"
     if all("text" in item for item in items):
         return "alerts"
@@ -66,9 +67,11 @@ class Delivery(Resource):
 
     @property
     def others(self) -> dict[str, Any]:
-        """The groups in ``events`` that the specification does not name, unchanged."""
+        """The groups that the specification does not name, unchanged: those in ``events``, then others with known items."""
         extra = self.model_extra or {}
-        return {name: extra[name] for name in self.events if name in extra}
+        # not shown: that an event and its group have the same name
+        names = [*self.events, *(name for name, items in extra.items() if shape_of(items) != "unknown")]
+        return {name: extra[name] for name in names if name in extra}
 
     def groups(self) -> Iterator[tuple[str, Shape, list[Any]]]:
         """Yield each group: its name, what it contains, and its items as plain values."""

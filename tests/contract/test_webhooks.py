@@ -42,6 +42,15 @@ def test_named_group_is_read_as_its_model(name):
     assert delivery.others == {}
 
 
+@pytest.mark.parametrize("name", GROUPS)
+def test_a_group_may_have_another_name_than_its_event(name):
+    """Not in the specification, "Body": the event name and body key for newly discovered records."""
+    values = {"user_id": 12345, "events": ["record_discovered"], "new_things": [ITEMS[name]], "tags": ["a"]}
+    delivery = Delivery.model_validate(values)
+    assert [*delivery.groups()] == [("new_things", SHAPES[name], [ITEMS[name]])]
+    assert delivery.others == {"new_things": [ITEMS[name]]}
+
+
 def test_body_may_have_all_groups_or_none():
     delivery = Delivery.model_validate({"user_id": 1, "events": []})
     assert list(delivery.groups()) == []
@@ -54,6 +63,7 @@ def test_body_may_have_all_groups_or_none():
     ("items", "shape"),
     [
         ([{"record": RECORD}], "records"),
+        ([RECORD, {"record": RECORD}], "records"),
         ([LINK, {"url": "u", "title": "t"}], "links"),
         ([ALERT_WITHOUT_URL], "alerts"),
         ([{"text": "t", "url": "u", "title": "t"}], "alerts"),
