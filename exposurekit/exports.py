@@ -271,6 +271,7 @@ def _excel(table: pd.DataFrame, about: Mapping[str, str], name: str) -> bytes:
         raise InvalidArgument(
             f"Excel holds {EXCEL_ROWS:,} rows, and the table has {len(table):,}: write a .csv or a .parquet"
         )
+    _check_names(table)
     flat = pd.DataFrame({str(name): _column(_in_lines(table[name])) for name in table})
     _check_lengths(flat)
     notes = pd.DataFrame({"about": [*about], "value": [*about.values()]}, dtype="object")
@@ -310,12 +311,14 @@ def _write_links(sheet: Any, flat: pd.DataFrame) -> None:
 
 
 def _parquet(table: pd.DataFrame, _about: Mapping[str, str], _name: str) -> bytes:
-    file = io.BytesIO()
+    file, table = io.BytesIO(), with_index(table)
+    _check_names(table)
     try:
-        arrow = pa.Table.from_pandas(with_index(table), preserve_index=False)
-    except pa.ArrowException:  # its message contains the value
+        arrow = pa.Table.from_pandas(table, preserve_index=False)
+    except (pa.ArrowException, OverflowError):  # its message contains the value
         raise InvalidArgument(
-            "A column holds values of several kinds, which Parquet cannot: make them one, or write a .csv"
+            "A column holds values of several kinds, or integers of more than 64 bits, which Parquet cannot: "
+            "make them one kind, or write a .csv"
         ) from None
     # The items of lists have Arrow's name, so that the type of a list is the same again.
     described = arrow.replace_schema_metadata(_pandas_metadata(arrow))
@@ -369,6 +372,12 @@ def _cell(value: Any) -> Any:
         value = value.astimezone(UTC).replace(tzinfo=None)
     is_early = (value.year, value.month) < (_EXCEL_EPOCH.year, _EXCEL_EPOCH.month)
     return str(value).removesuffix(" 00:00:00") if is_early else value
+
+
+def _check_names(table: pd.DataFrame) -> None:
+    """Raise if two columns have one name, as after a join in SQL."""
+    if table.columns.map(str).has_duplicates:
+        raise InvalidArgument("Two columns of the table have the same name: rename one, or write a .csv")
 
 
 def _check_lengths(flat: pd.DataFrame) -> None:

@@ -351,11 +351,15 @@ def test_days_before_the_calendar_of_excel_are_text(tmp_path, days):
         ("table", "nowhere/t.csv", {}, "cannot be written"),
         ("table", "t.csv", {"user": 1}, "user goes with the manual work"),
         ("mixed", "t.parquet", {"include_personal": True}, "values of several kinds"),
+        ("huge", "t.parquet", {"include_personal": True}, "integers of more than 64 bits"),
+        ("joined", "t.parquet", {"include_personal": True}, "Two columns of the table have the same name"),
+        ("joined", "t.xlsx", {"include_personal": True}, "Two columns of the table have the same name"),
     ],
 )
 def test_unsupported_export_is_refused_with_a_hint(*, exposure, tmp_path, kind, name, options, message):
     mixed = pd.DataFrame({"site": [1, "Zinnia"]}, dtype=object)
     of = {"table": exposure.records(), "exposure": exposure, "nothing": None, "mixed": mixed}
+    of |= {"huge": pd.DataFrame({"n": [10**20]}, dtype=object), "joined": pd.concat([mixed, mixed], axis=1)}
     with pytest.raises((ConfigurationError, InvalidArgument), match=re.escape(message)) as refused:
         ek.export(of[kind], tmp_path / name, **options)
     assert "Zinnia" not in str(refused.value)
