@@ -186,7 +186,12 @@ class HistoryQueries:
         )
         counts = analysis.diff_counts(changes, int(why["open"].iloc[-1]))
         by_site = analysis.diff_by_site(changes, before)
-        is_first = not before[["total", analysis.VANISHED, analysis.UNKNOWN]].to_numpy().any()
+        runs = reader.runs()
+        loaded = runs.loc[
+            runs["finished_at"] <= pd.Timestamp(after), ["whole", "partial"]
+        ]  # perhaps not listed
+        listed = before[["total", analysis.VANISHED, analysis.UNKNOWN]]
+        is_first = not (loaded.to_numpy().any() or listed.to_numpy().any())
         return Diff(changes, counts, by_site, why, after, end, is_first=is_first)
 
     @cached_answer

@@ -677,6 +677,13 @@ def test_a_diff_from_before_any_observation_has_a_note(collection):
     assert second.by_site[["open_before", "open_after", "removed"]].to_numpy().tolist() == [[1, 0, 1]]
 
 
+def test_a_diff_since_a_day_without_listings_has_no_note(collection):
+    collection.collect(0, one=[])
+    collection.collect(1, one=[a_record(11)])
+    since = collection.history.diff(at(0, 2))
+    assert (since.note, repr(since)) == ("", "Diff(1 new, 1 still open)")
+
+
 def test_a_diff_excludes_its_start_and_includes_its_end(collection):
     collection.collect(0, one=[a_record(11)])
     collection.collect(1, one=[a_record(11, "removed")])
