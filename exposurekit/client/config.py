@@ -93,7 +93,10 @@ def _from_environment(names: Iterable[str]) -> dict[str, str | None]:
 
     fields: dict[str, Any] = dict.fromkeys(names, (str | None, None))
     try:
-        return dict(create_model("Environment", __base__=Environment, **fields)())
+        values = dict(create_model("Environment", __base__=Environment, **fields)())
+        return {
+            name: value and value.strip() for name, value in values.items()
+        }  # files of secrets end a line
     except OSError as error:
         problem = f".env cannot be read: {error.strerror}"
     except UnicodeDecodeError:  # it holds what the file does

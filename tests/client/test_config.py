@@ -51,6 +51,15 @@ def test_settings_are_read_from_every_source(empty_directory, monkeypatch):
     assert resolved_settings() == SETTINGS
 
 
+def test_blanks_around_a_setting_of_the_environment_do_not_count(monkeypatch):
+    """A secret that is mounted as a file, or pasted, often ends with a line end."""
+    to_environment(monkeypatch, {name: f" {value}\r\n" for name, value in SETTINGS.items()})
+    assert resolved_settings() == SETTINGS
+    to_environment(monkeypatch, {"api_key": "\n"})
+    with pytest.raises(ConfigurationError, match="EXPOSUREKIT_API_KEY"):
+        resolved_settings()
+
+
 def test_arguments_outrank_environment_and_file(empty_directory, monkeypatch):
     to_file(empty_directory, SETTINGS)
     to_environment(monkeypatch, {"api_key": "key-2", "api_secret": "secret-2"})
