@@ -520,7 +520,9 @@ def _digest(one: Removal, task: Task | None, number: int) -> str:
     """The same id for the same work in every export, so that a calendar replaces the older one."""
     parts = [one.site or "", one.guide or "", *one.steps]
     if task:
-        parts += [task.person, *(text for pair in task.facts for text in pair), task.address or ""]
+        # Without what changes by itself: a site that knows a year of birth shows another age each year.
+        facts = [text for label, text in task.facts if label not in ("Age", "Locations", "Contains")]
+        parts += [task.person, *facts, task.address or ""]
     if not (task and task.facts):  # nothing else distinguishes the listings of a pseudonym
         parts.append(str(number))
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]

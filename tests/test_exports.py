@@ -524,6 +524,20 @@ def test_work_queue_in_icalendar_has_tasks_with_stable_ids(exposure, personal):
     assert priorities == sorted(priorities)
 
 
+def test_a_calendar_task_keeps_its_id_when_ages_change(tmp_path):
+    def uid(name, **listing):
+        record = a_record(11, href="https://seekfolk.example/11") | listing
+        service = Service({1: Person([record], alerts=[an_alert("Found", record)])})
+        with seen_through(service) as exposure:
+            calendar = tasks_of(ek.export(exposure, tmp_path / name, include_personal=True))
+        [task] = calendar.walk("VTODO")
+        return str(task["UID"])
+
+    first = uid("a.ics", age=45, locations=["Oakmere, CA"])
+    assert uid("b.ics", age=46, locations=["Oakmere, CA", "Tall Pines, OR"]) == first
+    assert uid("c.ics", href="https://seekfolk.example/12") != first
+
+
 @pytest.mark.parametrize("name", ["queue.md", "queue.ics"])
 def test_shared_queue_names_nobody_and_states_omissions(exposure, world, tmp_path, name):
     text = ek.export(exposure, tmp_path / name).read_text()
