@@ -130,7 +130,7 @@ class Annotations:
         """
         InvalidArgument.check("state", state, TICKS)
         if minutes is not None and not (_is_number(minutes) and 0 <= minutes < MINUTES_MAX):
-            raise InvalidArgument("minutes are a number, zero or more; or None")
+            raise InvalidArgument(f"minutes are a number from 0 to {MINUTES_MAX - 1:,}, or None")
         steps = [one for row in rows_of(step) for one in _steps_in(row)]
         if any(key_columns(one, self._reader.records_by)["kind"] != STEP for one in steps):
             raise InvalidArgument("A row has no steps: pass rows of steps(), work_queue() or plan()")

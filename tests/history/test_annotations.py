@@ -249,8 +249,8 @@ def test_timed_ticks_belong_to_their_listing(collected):
     assert {*timed.loc[timed["kind"] == "link", "key"]} <= {*links["key"]}
     assert history.step_minutes().empty  # no tick follows another
     assert len(history.ticks()) == len(steps)
-    for minutes in (-1, True, "2", float("nan"), float("inf")):
-        with pytest.raises(InvalidArgument, match="minutes are a number"):
+    for minutes in (-1, True, "2", float("nan"), float("inf"), 10_080):
+        with pytest.raises(InvalidArgument, match="minutes are a number from 0 to 10,079"):
             history.tick(steps.head(1), minutes=minutes)
     history.erase(1)
     assert history.timed_steps().empty
