@@ -36,6 +36,16 @@ _BLOCKED_STATUSES = {403, 429}
 _WHOLE_NUMBERS = re.compile(r"(?<![\d.,/])(?<!\d-)\d{1,3}(?![\d.,/]*\d)(?!-\d{4}|-\d\d?-\d)", re.ASCII)
 _AGE_BEFORE = re.compile(r"\bage[ds]?\W{0,3}$", re.IGNORECASE)
 _YEARS_AFTER = re.compile(r"\s*-?(?:years?|yrs?|y\.?/?o)\b", re.IGNORECASE)
+# A number that a decade, a range or a bound is made of: 40s, 45-49, 65+, over 65.
+_NOT_EXACT_BEFORE = re.compile(
+    r"(?:\d\s?[-\u2010-\u2014]\s?|\d to |\b(?:over|under|above|below|older than|younger than|at least)\s)$",
+    re.IGNORECASE,
+)
+_NOT_EXACT_AFTER = re.compile(
+    r"['\u2019]?s\b|\s?\+|[-\u2010-\u2014]\d\d\b|\s[-\u2010-\u2014]\s\d\d\b(?!\s+(?!y)\w)"
+    r"|\s(?:to \d|(?:and|or) (?:over|up|above|older|under|younger)\b)",
+    re.IGNORECASE,
+)
 _MONTHS = (
     "(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
     "|nov(?:ember)?|dec(?:ember)?)"
@@ -165,8 +175,12 @@ def _first(extract: _Extract, selectors: Sequence[str], max_length: int = TEXT_M
 def first_age(texts: Sequence[str]) -> int | None:
     """Return the first whole number in texts that may be an age, if none is called one; None without one.
 
+    A decade, a range or a bound is no age: it would contradict most people whom it means.
+
     >>> first_age(["Born Feb 29, 1980 (46)"]), first_age(["2 addresses, age 46"]), first_age(["Born Feb 29, 1980"])
     (46, 46, None)
+    >>> first_age(["Age 40s"]), first_age(["45-49"]), first_age(["65+"])
+    (None, None, None)
     """
     matches = [match for text in texts for match in _WHOLE_NUMBERS.finditer(text)]
     ages = [(rank, match) for match in matches if int(match[0]) <= AGE_MAX and (rank := _age_rank(match))]
@@ -174,9 +188,11 @@ def first_age(texts: Sequence[str]) -> int | None:
 
 
 def _age_rank(match: re.Match[str]) -> int:
-    """How clearly a number is an age, from 1 (it is called one); 0: it is the day of a date."""
+    """How clearly a number is an age, from 1 (it is called one); 0: it is the day of a date, or not exact."""
     before = match.string[max(0, match.start() - _BESIDE_MAX) : match.start()]
     after = match.string[match.end() : match.end() + _BESIDE_MAX]
+    if _NOT_EXACT_BEFORE.search(before) or _NOT_EXACT_AFTER.match(after):
+        return 0
     if _AGE_BEFORE.search(before):
         return 1
     if _YEARS_AFTER.match(after):

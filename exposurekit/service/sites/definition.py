@@ -219,6 +219,7 @@ class Extractors(_Part):
     A selector is CSS. Append ``@attribute`` to extract an attribute instead of the text; ``@attribute`` alone is an
     attribute of the listing's own element. For a JSON answer it is a JMESPath expression. Of several selectors, for
     several layouts, the first that matches is used. ``item`` selects the listings; the others apply within one.
+    ``age`` is a whole number within the text: of 40s, 45-49 and 65+ no age is extracted.
     """
 
     item: SomeTexts

@@ -146,10 +146,19 @@ def test_unreadable_listings_are_counted(read_page, content, listings, unreadabl
     ("age_text", "age"),
     [
         *(("41", 41), ("Age: 41 (born 1984)", 41), ("born 1984, 41 years", 41)),
-        *(("0", 0), ("125", 125), ("126", None), ("999 or 40s", 40)),
+        *(("0", 0), ("125", 125), ("126", None), ("999 or 40", 40)),
         *(
             ("Born Feb 29, 1980 (46)", 46),
             ("born 29th of May", None),
+            *(
+                ("Age 40s", None),
+                ("in her 50\u2019s", None),
+                ("65+", None),
+                ("over 65", None),
+                ("65 or older", None),
+            ),
+            *(("45-49", None), ("Age: 45 \u2013 49", None), ("Ages 45 to 49", None), ("40s (age 46)", 46)),
+            *(("Age 46 - 2 addresses", 46), ("46 - 12 Acorn St", 46), ("46+ years", None)),
             ("Juniper 41", 41),
             ("2 addresses, AGE: 46", 46),
         ),
