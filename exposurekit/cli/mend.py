@@ -167,7 +167,8 @@ def _accept(mended: Mended, *, write: bool, may_ask: bool = False) -> None:
     if not write and may_ask and sys.stdin.isatty():
         write = click.confirm("Write these changes", err=True)
     if write:
-        write_output(mended.file, mended.text.encode())
+        # The service may run as another user, and the file may be a link.
+        write_output(mended.file.resolve(), mended.text.encode(), is_private=False)
         click.echo(plain(f"Written: {mended.file}"), err=True)
     else:
         click.echo(NOT_WRITTEN, err=True)

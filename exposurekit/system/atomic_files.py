@@ -1,9 +1,11 @@
-"""Files that appear complete or not at all, readable by their owner alone."""
+"""Files that appear complete or not at all, by default readable by their owner alone."""
 
 import errno
 import os
 import secrets
+import stat
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from exposurekit.errors import ConfigurationError, DiskFull, InvalidArgument
@@ -15,18 +17,29 @@ _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP}  # a file system with
 
 
 def write_file(
-    path: Path, content: bytes | Iterable[bytes], *, overwrite: bool = True, durable: bool = False
+    path: Path,
+    content: bytes | Iterable[bytes],
+    *,
+    overwrite: bool = True,
+    durable: bool = False,
+    is_private: bool = True,
 ) -> bool:
     """Write a file under a draft name, then move it into place. Return whether this content is now in the file.
 
     The content is whole, or in parts that are written one after the other. With `overwrite` false, a file that is there
     is left: of two processes, one writes and both read the same. With `durable`, the content is on the disk. If it cannot
     be written, no draft is left behind, also after Ctrl-C.
+
+    Only its owner can read the file. With `is_private` false, it has the permissions that the umask says; a file that is
+    replaced keeps its own, and its owner and group where this user may set them.
     """
     # Nobody else can have put a file or a link under a name that nobody can guess.
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        mode = 0o600 if is_private else 0o666
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            if not is_private:
+                _copy_access(path, file.fileno())
             for part in [content] if isinstance(content, bytes) else content:
                 file.write(part)
             if durable:
@@ -41,6 +54,15 @@ def write_file(
     finally:
         draft.unlink(missing_ok=True)
     return True
+
+
+def _copy_access(path: Path, file: int) -> None:
+    """Give an open file the owner, group and permissions of the file that it replaces, if there is one."""
+    with suppress(OSError, AttributeError):  # no such file; Windows has none of them
+        status = path.stat()
+        with suppress(PermissionError):
+            os.fchown(file, status.st_uid, status.st_gid)
+        os.fchmod(file, stat.S_IMODE(status.st_mode))
 
 
 def _publish(draft: Path, path: Path) -> None:
@@ -69,7 +91,9 @@ def output_path(path: object) -> Path:
     )
 
 
-def write_output(path: Path, content: bytes | Iterable[bytes], *, overwrite: bool = True) -> None:
+def write_output(
+    path: Path, content: bytes | Iterable[bytes], *, overwrite: bool = True, is_private: bool = True
+) -> None:
     """Write a file that the user named, as `write_file` does.
 
     Raises:
@@ -77,7 +101,7 @@ def write_output(path: Path, content: bytes | Iterable[bytes], *, overwrite: boo
         ConfigurationError: It cannot be written, or exists and may not be overwritten.
     """
     try:
-        if not write_file(path, content, overwrite=overwrite):
+        if not write_file(path, content, overwrite=overwrite, is_private=is_private):
             raise ConfigurationError(f"{plain(path)} exists: name another file")
     except OSError as error:
         if error.errno in NO_SPACE:

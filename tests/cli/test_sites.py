@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import stat
 import subprocess
 
 import pytest
@@ -447,6 +448,18 @@ def test_a_changed_layout_is_mended_once_accepted(shell, saved):
     again = shell.here("sites", "mend", "site.yaml", *saved)
     assert again.stdout == "ok: site.yaml: Seekfolk passes both controls; nothing to change.\n"
     assert shell.here("sites", "check", "site.yaml", *saved).stdout == "ok: site.yaml: Seekfolk works.\n"
+
+
+def test_a_mended_definition_stays_readable_and_a_link(shell, saved):
+    """The service may run as another user than whoever mends its definitions."""
+    file, linked = shell.directory / "site.yaml", shell.directory / "available.yaml"
+    file.rename(linked)
+    file.symlink_to(linked)
+    linked.chmod(0o640)
+    assert shell.here("sites", "mend", "site.yaml", *saved, "--write").returncode == 0
+    assert file.is_symlink()
+    assert "item: .card" in linked.read_text()
+    assert stat.S_IMODE(linked.stat().st_mode) == 0o640
 
 
 def test_without_a_proposal_nothing_is_changed(shell, saved):

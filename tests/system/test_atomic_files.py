@@ -49,3 +49,18 @@ def test_a_file_that_cannot_be_placed_leaves_nothing(directory, monkeypatch):
     with pytest.raises(ConfigurationError, match=r"person\.json cannot be written"):
         write_output(directory / "person.json", b"one", overwrite=False)
     assert not [*directory.iterdir()]
+
+
+def test_a_file_that_is_not_private_has_the_usual_permissions(tmp_path):
+    path = tmp_path / "seekfolk.yaml"
+    before = os.umask(0o027)
+    try:
+        write_file(path, b"one", is_private=False)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o640
+        path.chmod(0o604)
+        write_file(path, b"two", is_private=False)
+        assert (path.read_bytes(), stat.S_IMODE(path.stat().st_mode)) == (b"two", 0o604)
+        write_file(path, b"three")
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    finally:
+        os.umask(before)

@@ -123,7 +123,8 @@ def _saved(draft: Draft, directory: Path, files: set[str], *, overwrite: bool) -
     file = next(file for number in numbers if (file := f"{draft.stem}{number}.yaml") not in files)
     files.add(file)
     try:
-        is_written = write_file(directory / file, draft.text().encode(), overwrite=overwrite)
+        content = draft.text().encode()
+        is_written = write_file(directory / file, content, overwrite=overwrite, is_private=False)
     except OSError as error:
         raise ConfigurationError(f"{plain(directory / file)} cannot be written: {error.strerror}") from None
     if not is_written:
