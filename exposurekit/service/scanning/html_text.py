@@ -7,13 +7,14 @@ rewritten without comments and scripts and its tags are counted; `tree` parses t
 
 import re
 import unicodedata
+from collections.abc import Iterator, Sequence
 
 from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser
 
 from exposurekit.service.accounts.subject import Name, Subject
 from exposurekit.service.matching.phone_numbers import Phone, phone
 from exposurekit.text.us_addresses import address_words, street
-from exposurekit.text.words import words
+from exposurekit.text.words import without_generation, without_umlauts, words
 
 MARKUP_MAX, TEXT_MAX, TITLE_MAX = 2_000_000, 500_000, 300  # characters
 TAGS_MAX = 20_000  # parsing time is quadratic in the depth, which is at most this
@@ -184,16 +185,26 @@ def _phone_pattern(number: Phone) -> re.Pattern[str]:
 
 
 def mentions(subject: Subject, text: str) -> bool:
-    """Return whether a text contains one of the person's names: first and last name, at most two words apart."""
+    """Return whether a text contains one of the person's names: first and last name, at most two words apart.
+
+    The generation need not be there. Umlauts may be spelled without, as Mueller for Müller.
+    """
     without_genitive = re.sub("['\u2019]s\\b", "", _normalize(text), flags=re.IGNORECASE)
-    normalized = f" {' '.join(words(without_genitive))} "
-    return any(
-        _name_pattern(name).search(normalized)
-        for name in subject.names
-        if words(name.first) and words(name.last)
-    )
+    texts = [
+        f" {' '.join(words(way))} "
+        for way in dict.fromkeys((without_genitive, without_umlauts(without_genitive)))
+    ]
+    return any(pattern.search(one) for pattern in _name_patterns(subject.names) for one in texts)
 
 
-def _name_pattern(name: Name) -> re.Pattern[str]:
-    first, last = re.escape(" ".join(words(name.first))), re.escape(" ".join(words(name.last)))
+def _name_patterns(names: Sequence[Name]) -> Iterator[re.Pattern[str]]:
+    for name in names:
+        first, last = name.first, without_generation(name.last)
+        for ways in dict.fromkeys(((first, last), (without_umlauts(first), without_umlauts(last)))):
+            if all(map(words, ways)):
+                yield _name_pattern(*ways)
+
+
+def _name_pattern(first: str, last: str) -> re.Pattern[str]:
+    first, last = re.escape(" ".join(words(first))), re.escape(" ".join(words(last)))
     return re.compile(rf" {first} (?:\S+ ){{0,2}}{last} | {last} {first} ")

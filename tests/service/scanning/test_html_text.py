@@ -115,6 +115,22 @@ def test_a_mention_requires_first_and_last_name_together(text, is_mentioned):
 
 
 @pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (Name("Zeb", "Otterwick Jr."), "Zeb Otterwick of Mothgate"),
+        (Name("Zeb", "Otterwick, III"), "Otterwick, Zeb"),
+        *(
+            (Name("J\u00fcrgen", "M\u00fchlenfenn"), text)
+            for text in ("Juergen Muehlenfenn", "Jurgen Muhlenfenn", "J\u00fcrgen Muehlenfenn")
+        ),
+        (Name("Juergen", "Muehlenfenn"), "J\u00fcrgen M\u00fchlenfenn"),
+    ],
+)
+def test_a_mention_may_lack_generation_and_umlauts(name, text):
+    assert mentions(Subject(names=(name,)), text)
+
+
+@pytest.mark.parametrize(
     "markup",
     [
         "<div>" * 100_000,
