@@ -10,6 +10,19 @@ ADDRESS_WORDS = {
     "blvd": "boulevard", "pl": "place", "ter": "terrace terr", "cir": "circle", "hwy": "highway", "pkwy": "parkway",
     "sq": "square", "trl": "trail", "ft": "fort", "mt": "mount", "n": "north", "s": "south", "e": "east", "w": "west",
     "ne": "northeast", "nw": "northwest", "se": "southeast", "sw": "southwest",
+    "aly": "alley", "bch": "beach", "blf": "bluff", "bnd": "bend", "brg": "bridge", "brk": "brook", "byp": "bypass",
+    "cres": "crescent", "crk": "creek", "cswy": "causeway", "ctr": "center centre cntr", "cv": "cove", "cyn": "canyon",
+    "est": "estate", "ests": "estates", "expy": "expressway", "ext": "extension", "fld": "field", "flds": "fields",
+    "fls": "falls", "frst": "forest", "fwy": "freeway", "gdn": "garden", "gdns": "gardens", "gln": "glen", "grn": "green",
+    "grv": "grove", "gtwy": "gateway", "hbr": "harbor", "hl": "hill", "hls": "hills", "holw": "hollow", "hts": "heights",
+    "hvn": "haven", "jct": "junction", "knl": "knoll", "knls": "knolls", "lk": "lake", "lks": "lakes", "lndg": "landing",
+    "mdw": "meadow", "mdws": "meadows", "ml": "mill", "mls": "mills", "mnr": "manor", "mtn": "mountain", "orch": "orchard",
+    "plz": "plaza", "pne": "pine", "pnes": "pines", "psge": "passage", "pt": "point", "pts": "points", "rdg": "ridge",
+    "riv": "river", "rnch": "ranch", "rte": "route rt", "shr": "shore", "shrs": "shores", "smt": "summit", "spg": "spring",
+    "spgs": "springs", "sta": "station", "tpke": "turnpike", "trce": "trace", "vis": "vista", "vlg": "village",
+    "vly": "valley", "vw": "view", "way": "wy", "xing": "crossing",
+    "1st": "first", "2nd": "second", "3rd": "third", "4th": "fourth", "5th": "fifth", "6th": "sixth", "7th": "seventh",
+    "8th": "eighth", "9th": "ninth", "10th": "tenth", "11th": "eleventh", "12th": "twelfth",
     "unit": "apt apartment suite ste flat room rm",
 }  # fmt: skip
 SHORT = {long: short for short, longs in ADDRESS_WORDS.items() for long in longs.split()}
@@ -128,6 +141,8 @@ def street(line: str) -> str | None:
 
     >>> street("12 Acorn Street, 2nd Floor"), street("Apt. 4, 12 Acorn Street"), street("Acorn Cottage")
     ('12 acorn st', '12 acorn st', None)
+    >>> street("12 Fifth Avenue"), street("Fifth Avenue")
+    ('12 5th ave', None)
     """
     parts = address_words(line)
     if parts[:1] == ["unit"]:
@@ -135,7 +150,7 @@ def street(line: str) -> str | None:
             return None
         parts = parts[2:]
     parts = _without_unit(parts)
-    numbered = any(any(char.isdigit() for char in word) for word in parts)
+    numbered = any(any(char.isdigit() for char in word) and not _ORDINAL.fullmatch(word) for word in parts)
     named = any(word.isalpha() and len(word) > 1 for word in parts)
     return " ".join(parts) if numbered and named else None
 

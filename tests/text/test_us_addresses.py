@@ -2,7 +2,7 @@
 
 import pytest
 
-from exposurekit.text.us_addresses import street_and_town
+from exposurekit.text.us_addresses import street, street_and_town
 
 
 @pytest.mark.parametrize(
@@ -27,3 +27,28 @@ from exposurekit.text.us_addresses import street_and_town
 )
 def test_a_street_needs_a_number_and_a_town(location, expected):
     assert street_and_town(location) == expected
+
+
+@pytest.mark.parametrize(
+    ("written", "short"),
+    [
+        *(
+            ("12 Kite Cove", "12 Kite Cv"),
+            ("12 Kite Crossing", "12 Kite Xing"),
+            ("12 Kite Point", "12 Kite Pt"),
+        ),
+        *(("12 Kite Ridge Road", "12 Kite Rdg Rd"), ("12 Lake View Plaza", "12 Lk Vw Plz")),
+        *(("12 Fifth Avenue", "12 5th Ave"), ("12 Kite Way", "12 Kite Wy"), ("12 Route 9", "12 Rte 9")),
+        ("12 Kite Heights, Second Floor", "12 Kite Hts, 2nd Floor"),
+    ],
+)
+def test_the_postal_abbreviations_of_streets_are_the_same(written, short):
+    assert street(written) == street(short) is not None
+
+
+def test_a_street_that_is_a_number_needs_a_house_number():
+    assert (street("42nd Street"), street("First Street"), street("1 First Street")) == (
+        None,
+        None,
+        "1 1st st",
+    )
