@@ -39,7 +39,8 @@ REDIRECTS_MAX = 5
 CRAWL_DELAY_MAX_S = 60  # the longest delay that a definition may have, too
 RETRY_AFTER_MAX = timedelta(days=1)
 RETRY_WAIT_MAX_S = 60  # a scan does not wait longer for a site
-_RETRY_STATUSES = {429, 503}
+_TOO_MANY_REQUESTS = 429
+_RETRY_STATUSES = {_TOO_MANY_REQUESTS, 503}
 FETCHERS = 2  # of a worker that may fetch a site's pages: for scans, and for what a web search found
 _ALLOW_ALL = Protego.parse("")
 
@@ -225,13 +226,16 @@ def _join(url: str, location: str) -> str:
 
 
 async def _fetch_rules(http_session: HttpSession, origin: str) -> Protego | str:
-    """RFC 9309: a missing file allows everything; an unreachable file disallows everything, and the text says why."""
+    """RFC 9309: a missing file allows everything; an unreachable file disallows everything, and the text says why.
+
+    After 429 there may be one: the site asks for fewer requests.
+    """
     try:
         response = await http_session.fetch(
             f"{origin}/robots.txt", timeout_s=ROBOTS_TIMEOUT_S, bytes_max=ROBOTS_BYTES_MAX
         )
     except FetchError as error:
         return error.detail
-    if 400 <= response.status < 500:  # noqa: PLR2004
+    if 400 <= response.status < 500 and response.status != _TOO_MANY_REQUESTS:  # noqa: PLR2004
         return _ALLOW_ALL
     return Protego.parse(response.text) if response.status == 200 else f"status {response.status}"  # noqa: PLR2004

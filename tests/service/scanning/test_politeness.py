@@ -123,15 +123,16 @@ def test_a_forbidden_page_is_not_fetched_and_reserves_no_turn(politely, town):
     assert (len(town.of("Seekfolk")), clock.reached) == (1, [])
 
 
-def test_an_unreadable_robots_txt_is_fetched_again_after_ten_minutes(politely, town):
+@pytest.mark.parametrize("status", [503, 429])
+def test_an_unreadable_robots_txt_is_fetched_again_after_ten_minutes(politely, town, status):
     """RFC 9309: until then nothing is allowed."""
     clock = FrozenClock(START)
-    site = town.opens("Seekfolk", Folk(robots=text("", 503)))
+    site = town.opens("Seekfolk", Folk(robots=text("", status)))
 
     async def minutes(fetcher):
         for wait in (timedelta(), timedelta(minutes=9, seconds=59)):
             clock.advance(wait)
-            with pytest.raises(RobotsDisallowed, match=r"robots\.txt cannot be read: status 503$"):
+            with pytest.raises(RobotsDisallowed, match=rf"robots\.txt cannot be read: status {status}$"):
                 await ask(fetcher)
         assert len(town.of("Seekfolk", "/robots.txt")) == 1
         site.robots = text("User-agent: *\nDisallow: /admin\n")
