@@ -40,7 +40,9 @@ def webhooks_list(*, state: str | None, limit: int, database: ServiceDatabase, a
 
 @webhooks.command("replay")
 @click.argument("webhook_ids", metavar="[WEBHOOK_ID]...", nargs=-1)
-@click.option("--all", "replay_all", is_flag=True, help="Replay every dead delivery.")
+@click.option(
+    "--all", "replay_all", is_flag=True, help="Replay every dead delivery whose integrator has a callback."
+)
 @service_options
 def webhooks_replay(*, webhook_ids: tuple[str, ...], replay_all: bool, database: ServiceDatabase) -> None:
     """Send dead deliveries again.

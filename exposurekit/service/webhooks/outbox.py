@@ -116,14 +116,20 @@ async def count_replayable(session: Session) -> int:
 
 async def replay(session: Session, webhook_id: str) -> None:
     """Queue a dead delivery again, with all its attempts, the same id and the same bytes."""
-    if not await _replay(session, deliveries.c.webhook_id == webhook_id):
+    one = deliveries.c.webhook_id == webhook_id
+    if await _replay(session, one):
+        return
+    if await session.first(select(deliveries.c.id).where(one, deliveries.c.state == DEAD)):
         raise ConfigurationError(
-            "no dead delivery has this id: exposurekit webhooks list --state dead shows them"
+            "its integrator has no callback: set one with exposurekit integrator set-callback, then replay"
         )
+    raise ConfigurationError(
+        "no dead delivery has this id: exposurekit webhooks list --state dead shows them"
+    )
 
 
 async def replay_all(session: Session) -> int:
-    """Queue every dead delivery again. Return how many."""
+    """Queue every dead delivery of an integrator with a callback again. Return how many."""
     return await _replay(session, true())
 
 
@@ -136,7 +142,8 @@ async def delete_delivered(session: Session) -> int:
 
 async def _replay(session: Session, which: ColumnElement[bool]) -> int:
     again = {"state": PENDING, "failed_attempts": 0, "ended_at": None, "due_at": session.clock.now()}
-    return await session.run(update(deliveries).where(which, deliveries.c.state == DEAD).values(**again))
+    dead = update(deliveries).where(which, deliveries.c.state == DEAD, deliveries.c.user_id.in_(_CALLED_BACK))
+    return await session.run(dead.values(**again))
 
 
 async def _open_window(session: Session, user_id: int, now: datetime) -> int:
@@ -177,11 +184,8 @@ _EVENTS = (
     .where(events.c.delivery_id == bindparam("delivery_id"))
     .order_by(events.c.id)
 )
-_HAS_CALLBACK = (
-    select(users.c.id)
-    .join(integrators)
-    .where(users.c.id == bindparam("user_id"), integrators.c.callback_ciphertext.is_not(None))
-)
+_CALLED_BACK = select(users.c.id).join(integrators).where(integrators.c.callback_ciphertext.is_not(None))
+_HAS_CALLBACK = _CALLED_BACK.where(users.c.id == bindparam("user_id"))
 # A literal, as in the partial index: PostgreSQL would not use the index for a bound parameter.
 _OPEN = select(deliveries.c.id, deliveries.c.opened_at).where(
     deliveries.c.user_id == bindparam("user_id"), deliveries.c.state == "open"

@@ -405,6 +405,19 @@ def test_replay_all_replays_every_dead_delivery_and_no_other(post):
     assert post.write(outbox.replay_all) == 0
 
 
+def test_without_a_callback_no_dead_delivery_is_replayed(post, jane):
+    """It would fail again, and be called sent meanwhile."""
+    post.find(jane)
+    dead = post.die()
+    post.call_back(None)
+    assert post.write(outbox.replay_all) == 0
+    with pytest.raises(ConfigurationError, match="has no callback: set one with exposurekit integrator"):
+        post.write(outbox.replay, dead.webhook_id)
+    assert post.write(outbox.counts)["dead"] == 1
+    post.call_back(Callback(post.receiver.url("/back")))
+    assert post.write(outbox.replay_all) == 1
+
+
 @pytest.mark.parametrize("state", ["unknown", "open", "pending", "delivered", "replayed"])
 def test_only_a_dead_delivery_is_replayed(post, jane, state):
     post.find(jane)
