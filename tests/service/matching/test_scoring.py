@@ -365,6 +365,20 @@ def test_the_reasons_contain_no_personal_value():
         ("442079460123", "+44 20 7946 0123"),
         ("61298765432", "011 61 2 9876 5432"),
         ("0015550123", "(001) 555-0123"),
+        *(
+            ("6095550123", f"(609) 555-0123{kind}")
+            for kind in (
+                " - Wireless",
+                " (mobile)",
+                " Landline",
+                ", primary",
+                " AT&T",
+                " Last reported May 2019",
+                " x4",
+            )
+        ),
+        ("442079460123", "+44 20 7946 0123 (Mobile)"),
+        ("6095550123", "Phone 1: (609) 555-0123"),
     ],
 )
 def test_a_phone_number_matches_in_any_format(one, other):
