@@ -1,9 +1,15 @@
 """The subject of a scan: a user's own data, decrypted for the scan alone."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import Any
+
+from exposurekit.text.us_addresses import STATES, state_code
+
+_CUT_ZIP = re.compile(r"\d{3,4}(?:-\d{4})?", re.ASCII)
+_ZIP_DIGITS = 5
 
 EPOCH = date(1970, 1, 1)
 
@@ -51,7 +57,9 @@ class Subject:
         names = [Name(person["first_name"], person["last_name"], person["middle_name"] or "")]
         names += [Name(alias["first_name"], alias["last_name"]) for alias in lists.get("aliases", ())]
         places = [
-            Place(*(address.get(name) or "" for name in Place.__dataclass_fields__))
+            Place(
+                **{name: address.get(name) or "" for name in Place.__dataclass_fields__} | _whole_zip(address)
+            )
             for address in lists.get("addresses", ())
         ]
         seconds = person["birth_date"]
@@ -115,6 +123,15 @@ def changed_fields(before: Subject, after: Subject) -> frozenset[str]:
     """Return the user fields for which a search or a form may now get another value."""
     old, new = before.values_by_field(), after.values_by_field()
     return frozenset(key for key in USER_FIELDS if old[key] != new[key])
+
+
+def _whole_zip(address: Mapping[str, Any]) -> dict[str, str]:
+    """Return the ZIP code of an address in the United States with the zeros that a spreadsheet or a number has dropped."""
+    text = (address.get("zip") or "").strip()
+    if not _CUT_ZIP.fullmatch(text) or state_code(address.get("state") or "") not in STATES:
+        return {}
+    digits, *extension = text.split("-")
+    return {"zip": "-".join([digits.zfill(_ZIP_DIGITS), *extension])}
 
 
 def _nonblank(items: Sequence[Mapping[str, Any]], name: str) -> tuple[str, ...]:

@@ -357,6 +357,19 @@ def test_the_reasons_contain_no_personal_value():
 
 
 @pytest.mark.parametrize(
+    ("state", "zip_code", "whole"),
+    [
+        *(("CT", "6099", "06099"), ("Connecticut", "6099-1234", "06099-1234"), ("pr", "901", "00901")),
+        *(("CT", "06099", "06099"), ("NSW", "2000", "2000"), ("", "6099", "6099"), ("CT", "60", "60")),
+    ],
+)
+def test_a_zip_code_has_the_zeros_that_were_dropped(state, zip_code, whole):
+    person = {"first_name": "Ann", "middle_name": "", "last_name": "Quill", "birth_date": None}
+    address = {"city": "Mothgate", "state": state, "zip": zip_code}
+    assert Subject.from_profile(person, {"addresses": [address]}).values()["zip"] == whole
+
+
+@pytest.mark.parametrize(
     ("one", "other"),
     [
         ("609-555-0123", "+16095550123"),
