@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import string
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
@@ -289,19 +290,28 @@ class _Index(_Lines):
         for start, word in enumerate(line.words):
             for stop in (start + 2, start + 3):
                 if stop <= len(line.words) and line.is_pair(start, stop):
-                    self.pairs[word.text, line.tokens[stop - 1]].add(line.position)
+                    for pair in itertools.product(_names_in(word.text), _names_in(line.tokens[stop - 1])):
+                        self.pairs[pair].add(line.position)
             if line.is_match(start, start + 1):
                 self._add_word(line, start)
 
     def _add_word(self, line: _Line, at: int) -> None:
         word, before = line.words[at], line.words[at - 1] if at else None
-        self.singles[word.text].add(line.position)
+        for name in _names_in(word.text):
+            self.singles[name].add(line.position)
         for part in _run_on_names(word.text):
             self.run_on[part].add(line.position)
         if before is not None and before.text in TITLES:
             self.titled[word.text].add(line.position)
         for initial in _initials(line.words, at):
             self.initials[initial, word.text].add(line.position)
+
+
+def _names_in(word: str) -> tuple[str, ...]:
+    """Return a word, and what it is without the digits around it, as in user names, unless that is a common word."""
+    bare = word.strip(string.digits)
+    is_name = len(bare) >= MIN_LAST_NAME and bare != word and not is_common(bare)
+    return (word, bare) if is_name else (word,)
 
 
 def _initials(line: tuple[Word, ...], at: int) -> Iterator[str]:

@@ -41,6 +41,7 @@ WRITTEN = {  # ways to write each kind of value
         # an initial, a title, or nothing between
         *("O. Fennimoor", "O Fennimoor", "O.Q. Fennimoor", "Fennimoor, O.", "Ms. Fennimoor"),
         *("user ofennimoor", "fennimooro@x.example", "Zoe Traeumer"),
+        *("https://x.example/odalysfennimoor80", "odalys.fennimoor1980", "ofennimoor80", "fennimoor_odalys2"),
         # other scripts and encodings
         *("Od\u0430lys F\u0435nnim\u043e\u043er", "Oda\u3164lys Fennimoor"),
         *("https://x.example/p/T2RhbHlzIEZlbm5pbW9vcg==", "%u004fdalys Fennimoor", "\\u{4f}dalys Fennimoor"),
