@@ -29,6 +29,8 @@ _LOCAL_PHONE = re.compile(
     r"(?<!\d)(?<!\d[\s.\u2010-\u2015)-])(?<!\)\s)(\d{3})[\s.\u2010-\u2015-](\d{4})(?!\d)"
 )
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
+# Two digits after a hyphen, an apostrophe or the month: 29-FEB-80 is a database's format, and "Feb 29, 80 people" no date.
+_YEAR = r"(?:,?[- ]?(?=\d{4}\b)|(?:-|,? ?['\u2019]|(?<=[a-z]))(?=\d\d\b))(\d{4}|\d\d)\b"
 _MONTH = rf"({'|'.join(_MONTHS)})[a-z]*\.?"
 _DAYS = (  # with the order of their parts
     (re.compile(r"(?<!\d)(\d{4})[-./ ](\d{1,2})[-./ ](\d{1,2})(?=t00|[^\dt]|$)"), "ymd"),
@@ -37,8 +39,8 @@ _DAYS = (  # with the order of their parts
     (re.compile(r"(?<!\d)(\d{1,2})([./ -])(\d{1,2})\2(\d{4}|\d\d)(?!\d)"), "m-dy"),
     (re.compile(r"(?<!\d)(\d\d)()(\d\d)((?:18|19|20)\d\d)(?!\d)"), "d-my"),
     (re.compile(r"(?<!\d)(\d\d)()(\d\d)((?:18|19|20)\d\d)(?!\d)"), "m-dy"),
-    (re.compile(rf"\b{_MONTH}[- ]?(\d{{1,2}})(?:st|nd|rd|th)?,?[- ]?(\d{{4}})\b"), "Mdy"),
-    (re.compile(rf"(?<!\d)(\d{{1,2}})(?:st|nd|rd|th|\.)?[- ]?(?:of )?{_MONTH},?[- ]?(\d{{4}})\b"), "dMy"),
+    (re.compile(rf"\b{_MONTH}[- ]?(\d{{1,2}})(?:st|nd|rd|th)?{_YEAR}"), "Mdy"),
+    (re.compile(rf"(?<!\d)(\d{{1,2}})(?:st|nd|rd|th|\.)?[- ]?(?:of )?{_MONTH}{_YEAR}"), "dMy"),
 )
 _NAME_GAP = re.compile(r",? |-")
 _INITIAL_GAP = re.compile(r"\.\s?|\s")

@@ -68,6 +68,7 @@ WRITTEN = {  # ways to write each kind of value
         *("1980-03-05", "03/05/1980", "5.3.1980", "March 5, 1980", "5 Mar 1980", "321062400", "05.03.80"),
         *("1980-03-05T00:00:00Z", "March 5th, 1980", "5th of March 1980", "3/5/80"),
         *("05-Mar-1980", "Mar-5-1980", "5Mar1980", "5. Mar 1980", "03051980", "05031980"),
+        *("05-MAR-80", "5mar80", "Mar 5, '80", "5 Mar \u201980", "Mar-05-80"),
     ],
 }
 
@@ -85,6 +86,7 @@ def test_value_is_detected_in_any_writing(text, kind):
         *("Odalys", "a Fennimoor", "Dr Elderberry", "o'Fennimoor", "x: ['O'], y: ['Fennimoor']", "1.5.80"),
         *("Odalys and then Fennimoor", "Elderberry Lane 12", "mail.example", "555 012", "1980", "15550123"),
         *("2026-03-05T20:00:00.000000+00:00", "s3cr3t"),
+        *("until Mar 5, 80 people", "5 Mar 80", "05-MAR-81", "otherfennimoor80"),
     ],
 )
 def test_similar_text_is_not_detected(text):
