@@ -16,7 +16,14 @@ import jmespath
 from selectolax.lexbor import LexborNode
 
 from exposurekit.service.models import Excerpt, Listing
-from exposurekit.service.scanning.html_text import MARKUP_MAX, one_line, title_and_text, tree
+from exposurekit.service.scanning.html_text import (
+    MARKUP_MAX,
+    contains_mark,
+    one_line,
+    squeezed,
+    title_and_text,
+    tree,
+)
 from exposurekit.service.scanning.html_text import TEXT_MAX as HTML_TEXT_MAX
 from exposurekit.service.sites.definition import Definition
 from exposurekit.service.sites.selectors import selector_parts
@@ -97,8 +104,8 @@ def read(site: Definition, *, status: int, url: str, text: str) -> PageResult:
     is_json = site.search.answer == "json"
     page = None if len(text) > MARKUP_MAX else (_json_page if is_json else _html_page)(site, text)
     # A block is often visible in the source only. "No results" in a script, though, may be on every page of a site.
-    source = _normalize(text[:MARKUP_MAX]) + (page.visible_text if page else "")
-    if _contains(source, site.search.blocked):
+    source = squeezed(text[:MARKUP_MAX]) + (page.visible_text if page else "")
+    if contains_mark(source, site.search.blocked):
         return PageResult("inconclusive", reason="blocked")
     if status != 200:  # noqa: PLR2004
         return PageResult("inconclusive", reason=_status_reason(status))
@@ -114,7 +121,7 @@ def _status_reason(status: int) -> str:
 
 
 def _layout_result(site: Definition, page: _Page, url: str) -> PageResult:
-    has_no_results_mark = _contains(page.visible_text, site.search.no_results)
+    has_no_results_mark = contains_mark(page.visible_text, site.search.no_results)
     if not page.items:
         if has_no_results_mark:
             return PageResult("no results", has_no_results_mark=True, excerpt=_excerpt(page.text, url))
@@ -240,7 +247,7 @@ def _html_page(site: Definition, text: str) -> _Page | None:
     if budget.remaining < 0:
         return None
     extracts = [_extractor(texts) for texts in items] + [_extractor({})] * (len(nodes) - len(items))
-    return _Page(extracts, _extractor(document), text, _normalize(text))
+    return _Page(extracts, _extractor(document), text, squeezed(text))
 
 
 @dataclass(slots=True)
@@ -286,7 +293,7 @@ def _json_page(site: Definition, text: str) -> _Page | None:
     except (ValueError, RecursionError):
         return None
     items = next((values for selector in site.listings.item if (values := _json_items(selector, data))), [])
-    return _Page([_json_extract(item) for item in items], _json_extract(data), text, _normalize(text))
+    return _Page([_json_extract(item) for item in items], _json_extract(data), text, squeezed(text))
 
 
 def _json_extract(value: Any) -> _Extract:
@@ -326,12 +333,3 @@ def _texts(value: Any) -> Iterator[str]:
             yield item
         elif isinstance(item, int) and not isinstance(item, bool) and abs(item) < _NUMBER_MAX:
             yield str(item)
-
-
-def _contains(text: str, marks: Sequence[str]) -> bool:
-    return any(mark in text for mark in map(_normalize, marks) if mark)
-
-
-def _normalize(text: str) -> str:
-    """Lower the case and remove white space, which sites and JSON vary."""
-    return "".join(text.split()).casefold()

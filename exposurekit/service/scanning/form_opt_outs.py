@@ -96,16 +96,17 @@ class Marks:
 
 
 def interpret(marks: Marks, status: int, text: str) -> tuple[OptOutResult, str]:
-    """Return what a response means, and the reason; case is ignored."""
-    page = text.casefold()
-    if _contains(page, marks.blocked):
+    """Return what a response means, and the reason; case and white space are ignored.
+
+    What can be seen counts before what the source alone contains: a script may have the messages of every case. A block,
+    though, is often visible in the source only.
+    """
+    source, visible = (html_text.squeezed(one) for one in (text, " ".join(html_text.text_of(text))))
+    if html_text.contains_mark(source + visible, marks.blocked):
         return "unclear", "blocked"
-    if _contains(page, marks.refused):
-        return "refused", "the site refused"
-    if status == _OK and _contains(page, marks.accepted):
-        return "accepted", "the site accepted"
+    for page in (visible, source):
+        if html_text.contains_mark(page, marks.refused):
+            return "refused", "the site refused"
+        if status == _OK and html_text.contains_mark(page, marks.accepted):
+            return "accepted", "the site accepted"
     return "unclear", f"status {status}, and none of the definition's marks"
-
-
-def _contains(page: str, marks: Sequence[str]) -> bool:
-    return any(mark.casefold() in page for mark in marks)

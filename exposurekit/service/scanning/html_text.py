@@ -125,6 +125,16 @@ def title_and_text(page: LexborHTMLParser) -> tuple[str, str]:
     return one_line(title_text, TITLE_MAX), one_line(text, TEXT_MAX)
 
 
+def contains_mark(text: str, marks: Sequence[str]) -> bool:
+    """Return whether a text, as `squeezed`, contains one of a definition's marks."""
+    return any(mark in text for mark in map(squeezed, marks) if mark)
+
+
+def squeezed(text: str) -> str:
+    """Lower the case and remove white space, which sites and JSON vary."""
+    return "".join(text.split()).casefold()
+
+
 def one_line(text: str, max_length: int) -> str:
     r"""Collapse white space, remove control characters and truncate.
 

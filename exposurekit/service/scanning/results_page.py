@@ -6,6 +6,7 @@ from contextlib import suppress
 from urllib.parse import parse_qsl, urljoin, urlsplit
 
 from exposurekit.service.scanning.field_selectors import is_personal
+from exposurekit.service.scanning.html_text import squeezed
 from exposurekit.service.scanning.page_tree import PageTree
 from exposurekit.service.scanning.page_words import COMMON, NEGATIONS, RESULTS
 from exposurekit.service.scanning.selector_candidates import link_candidates
@@ -38,10 +39,10 @@ def no_results_mark(
         pages: The pages without a listing.
         personal: The words of the listed people's values, which the text does not contain.
     """
-    listed, absent = [*map(_squeezed, listed_texts)], [*map(_squeezed, absent_texts)]
+    listed, absent = [*map(squeezed, listed_texts)], [*map(squeezed, absent_texts)]
 
     def is_telling(mark: str) -> bool:
-        mark = _squeezed(mark)
+        mark = squeezed(mark)
         return all(mark in text for text in absent) and not any(mark in text for text in listed)
 
     if (current := next(filter(is_telling, present), None)) is not None:
@@ -52,10 +53,6 @@ def no_results_mark(
     texts = dict.fromkeys(text for at in page.short for text in (page.own_text(at), page.short[at]) if text)
     marks = dict.fromkeys(mark for text in texts for mark in _marks(text, specific) if is_telling(mark))
     return min(marks, key=lambda mark: (RESULTS.isdisjoint(words(mark)), len(mark)), default=None)
-
-
-def _squeezed(text: str) -> str:
-    return "".join(text.split()).casefold()
 
 
 def _query_words(page: PageTree) -> Iterator[str]:
@@ -95,7 +92,7 @@ def _is_specific(word: str, specific: frozenset[str], *, is_first: bool) -> bool
 def _is_mark(text: str) -> bool:
     parts = words(text)
     return (
-        len(_squeezed(text)) >= _MARK_MIN
+        len(squeezed(text)) >= _MARK_MIN
         and 2 <= len(parts) <= _MARK_WORDS_MAX  # noqa: PLR2004  a sentence
         and not NEGATIONS.isdisjoint(parts)
     )

@@ -53,9 +53,20 @@ async def _cut():
     yield b"<p>It will"
 
 
+def _formatted(sentence):
+    """A sentence as a template writes it: over lines, with a word in bold and a letter as an entity."""
+    first, second, *others = sentence.split()
+    return f"&#{ord(first[0])};{first[1:]}\n  <b>{second}</b> {' '.join(others)}"
+
+
 ANSWERS = {
     "accepted": (html(f"<p>{ACCEPTED}.</p>"), "accepted"),
     "accepted in capitals": (html(f"<H1>{ACCEPTED.upper()}"), "accepted"),
+    "accepted in formatted text": (html(f"<p>{_formatted(ACCEPTED)}</p>"), "accepted"),
+    "refused in formatted text": (html(f"<p>{_formatted(REFUSED)}</p>"), "refused"),
+    "accepted beside a script": (html(f"<script>let no = '{REFUSED}'</script><p>{ACCEPTED}"), "accepted"),
+    "refused beside a script": (html(f"<script>let yes = '{ACCEPTED}'</script><p>{REFUSED}"), "refused"),
+    "accepted in the source": (html(f"<p title='{ACCEPTED}'>Thank you."), "accepted"),
     "accepted elsewhere": (redirect("/thanks"), "accepted"),
     "refused": (html(f"<p>{REFUSED}.</p>"), "refused"),
     "refused with a status": (html(f"<p>{REFUSED}.</p>", 403), "refused"),
