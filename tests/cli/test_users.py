@@ -224,7 +224,7 @@ def test_a_person_is_found_by_what_an_erasure_request_states(operator, jane, typ
 
 
 def test_a_search_for_nothing_is_refused(operator, jane):
-    for typed in ("", "?", "J", "j. d.", "@"):
+    for typed in ("", "?", "J", "j. d.", "@", "+1 (609) 555-0123"):
         run = operator.here("users", "find", stdin=typed)
         assert (run.returncode, "a word of at least two letters" in run.stderr) == (2, True)
     run = operator.here("users", "find", stdin="Ren\u00e9e Doe".encode("latin-1"))
