@@ -36,7 +36,8 @@ _FORBIDDEN_CHARACTERS = re.compile(f"[{_FORBIDDEN}]")
 _INTEGER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 # Accepted between the digits. spec does not say: the format in a request; responses have digits only
 _MARKS = (
-    r"[\s()+./\u00b7\u2010-\u2015\u2212-]"  # word processors and web pages have dashes of several lengths
+    # Word processors and web pages have dashes of several lengths, and address books put a number between marks of direction.
+    r"[\s()+./\u00b7\u200b-\u200f\u2010-\u2015\u202a-\u202e\u2060\u2066-\u2069\u2212-]"
 )
 _PHONE_MARKS = re.compile(f"{_MARKS}+")
 _PHONE_NUMBER = re.compile(f"{_MARKS}*(?:[0-9]{_MARKS}*)+")
