@@ -53,7 +53,9 @@ class Subject:
     def from_profile(
         cls, person: Mapping[str, Any], lists: Mapping[str, Sequence[Mapping[str, Any]]]
     ) -> "Subject":
-        """Build a subject from a user's fields and four lists."""
+        """Build a subject from a user's fields and four lists; blanks around texts, and several in one, are dropped."""
+        person = _without_blanks(person)
+        lists = {name: [*map(_without_blanks, items)] for name, items in lists.items()}
         names = [Name(person["first_name"], person["last_name"], person["middle_name"] or "")]
         names += [Name(alias["first_name"], alias["last_name"]) for alias in lists.get("aliases", ())]
         places = [
@@ -125,9 +127,13 @@ def changed_fields(before: Subject, after: Subject) -> frozenset[str]:
     return frozenset(key for key in USER_FIELDS if old[key] != new[key])
 
 
+def _without_blanks(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: " ".join(text.split()) if isinstance(text, str) else text for name, text in fields.items()}
+
+
 def _whole_zip(address: Mapping[str, Any]) -> dict[str, str]:
     """Return the ZIP code of an address in the United States with the zeros that a spreadsheet or a number has dropped."""
-    text = (address.get("zip") or "").strip()
+    text = address.get("zip") or ""
     if not _CUT_ZIP.fullmatch(text) or state_code(address.get("state") or "") not in STATES:
         return {}
     digits, *extension = text.split("-")

@@ -356,6 +356,21 @@ def test_the_reasons_contain_no_personal_value():
     )
 
 
+def test_a_site_gets_texts_without_superfluous_blanks():
+    """Lists from a spreadsheet have blanks around names; a site takes them as a part of the name."""
+    person = {"first_name": " Ann ", "middle_name": "\tLee", "last_name": "Quill\u00a0", "birth_date": None}
+    address = {"address1": "12  Kite Ln", "address2": "", "city": "Mothgate ", "state": " CT", "zip": "6099 "}
+    lists = {"addresses": [address], "emails": [{"address": " ann@example.com"}]}
+    lists["aliases"] = [{"first_name": "Ann  Lee ", "last_name": " Fenn"}]
+    subject = Subject.from_profile(person, lists)
+    values = subject.values()
+    assert (values["first_name"], values["middle_name"], values["last_name"]) == ("Ann", "Lee", "Quill")
+    assert (values["address1"], values["city"], values["state"], values["zip"]) == (
+        *("12 Kite Ln", "Mothgate", "CT", "06099"),
+    )
+    assert (values["email"], subject.names[1]) == ("ann@example.com", Name("Ann Lee", "Fenn"))
+
+
 @pytest.mark.parametrize(
     ("state", "zip_code", "whole"),
     [
