@@ -21,6 +21,7 @@ from exposurekit.service.sites.definition import LISTING_FIELDS, REQUEST_EMAIL, 
 OptOutResult = Literal["accepted", "refused", "unclear"]
 _HIDDEN_MAX = 50
 _OK = 200
+_SUCCESS = range(200, 300)  # some forms answer 201 Created or 202 Accepted
 
 
 async def send(
@@ -107,6 +108,6 @@ def interpret(marks: Marks, status: int, text: str) -> tuple[OptOutResult, str]:
     for page in (visible, source):
         if html_text.contains_mark(page, marks.refused):
             return "refused", "the site refused"
-        if status == _OK and html_text.contains_mark(page, marks.accepted):
+        if status in _SUCCESS and html_text.contains_mark(page, marks.accepted):
             return "accepted", "the site accepted"
     return "unclear", f"status {status}, and none of the definition's marks"

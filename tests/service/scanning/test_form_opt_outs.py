@@ -71,6 +71,7 @@ ANSWERS = {
     "refused": (html(f"<p>{REFUSED}.</p>"), "refused"),
     "refused with a status": (html(f"<p>{REFUSED}.</p>", 403), "refused"),
     "refused, and how others were accepted": (html(f"<p>{REFUSED}. {ACCEPTED}, others heard."), "refused"),
+    "accepted with another status of success": (html(f"<p>{ACCEPTED}</p>", 202), "accepted"),
     "accepted with a wrong status": (html(f"<p>{ACCEPTED}</p>", 500), "unclear"),
     "a puzzle": (html(f"<p>{BLOCKED}</p><!-- {ACCEPTED} -->"), "unclear"),
     "a puzzle before a refusal": (html(f"<p>{BLOCKED}. {REFUSED}</p>"), "unclear"),
