@@ -48,7 +48,6 @@ _IMAGES = {
 __all__ = ["KINDS", "Action", "Fact", "Removal", "Report", "Section", "report"]
 
 
-@system_memory()  # half a second less for a million records
 def report(
     source: Exposure | History,
     path: str | os.PathLike[str] | None = None,
@@ -130,8 +129,9 @@ def report(
         has_rows=rows,
         evidence=evidence,
     )
-    data = origin.load(needed_tables(kind, sections))
-    result = replace(build_report(kind, data, sections, plain(title).strip()), logo=image, accent=accent)
+    with system_memory():  # half a second less for a million records
+        data = origin.load(needed_tables(kind, sections))
+        result = replace(build_report(kind, data, sections, plain(title).strip()), logo=image, accent=accent)
     if share_safe:
         result = replace(result, is_share_safe=True)
         assert data.sharing is not None  # noqa: S101  share-safe data has it
