@@ -410,7 +410,7 @@ def test_steps_of_each_alert_are_numbered_from_one(by_id):
     both[2] |= {"opt_out_procedure": []}
     by_id.service.people = {
         7: Person(alerts=both),
-        9: Person(alerts=[both[0] | {"opt_out_procedure": [HOSTILE, ""]}]),
+        9: Person(alerts=[both[0] | {"opt_out_procedure": [HOSTILE, "", "Wait."]}]),
     }
     exposure = by_id.exposure.refresh()
     alerts = exposure.alerts()
@@ -418,7 +418,7 @@ def test_steps_of_each_alert_are_numbered_from_one(by_id):
     pd.testing.assert_frame_equal(steps, exposure.steps())
     numbers = steps.groupby(["user_id", "alert_number"])["step_number"].agg(list).tolist()
     assert numbers == [[1, 2], [1, 2, 3], [1, 2]]
-    assert steps["step"].tolist()[-4:] == ["Press Remove.", "Keep a copy.", HOSTILE, ""]
+    assert steps["step"].tolist()[-4:] == ["Press Remove.", "Keep a copy.", HOSTILE, "Wait."]
     pd.testing.assert_frame_equal(
         frames.steps_from_alerts(alerts[alerts["user_id"] == 9]),
         steps[steps["user_id"] == 9].reset_index(drop=True),
