@@ -21,6 +21,7 @@ from exposurekit.cli.output import label_of, print_json
 from exposurekit.errors import ConfigurationError, ExposureError, NotFound
 from exposurekit.system.paths import HISTORY_VARIABLE
 from exposurekit.system.stop_signal import StopSignal
+from exposurekit.text.plurals import pluralize
 from exposurekit.text.sanitize import plain
 
 if TYPE_CHECKING:
@@ -104,16 +105,17 @@ def demo(
     if days >= LONG_DAYS:
         minutes, less = (days * 2 / 60, ", less with a cache") if web == "open" else (days * 5 / 60, "")
         click.echo(
-            f"Simulating {days} days for {people} people: up to {minutes:.0f} minutes{less}.",
+            f"Simulating {days} days for {pluralize(people, 'person', 'people')}: up to {minutes:.0f} minutes{less}.",
             err=True,
         )
     with (
         _retries_in_words(),
         running_demo(people, days=days, seed=seed, web=web, cache=not no_cache) as sandbox,
     ):
+        number = pluralize(people, "invented person", "invented people")
         _print_text(
-            f"The service runs at {sandbox.connection['base_url']} with {people} invented people, after {days} simulated "
-            "days. Their sites are invented, too: addresses that end in .example do not open in a browser."
+            f"The service runs at {sandbox.connection['base_url']} with {number}, after {pluralize(days, 'simulated day')}. "
+            "The sites are invented, too: addresses that end in .example do not open in a browser."
         )
         stopping = _stop_signal() if serve else None  # before the output says how to connect
         saved = _save_history(Path(sandbox.history.path), history)
@@ -300,9 +302,8 @@ def _print_tables(exposure: Any) -> None:
     table = analysis.by_site(exposure.records())
     _print_table(table.drop(columns=["other", "total"]))
     failed = exposure.failures()
-    click.echo(
-        f"\n{len(failed)} people could not be loaded." + (" See exposure.failures()." if len(failed) else "")
-    )
+    number = pluralize(len(failed), "person", "people")
+    click.echo(f"\n{number} could not be loaded." + (" See exposure.failures()." if len(failed) else ""))
 
 
 def _print_table(table: "pd.DataFrame") -> None:
@@ -325,7 +326,6 @@ def _lines_within(cells: "pd.DataFrame", width: int) -> list[str]:
 
 
 def _print_agreement(sandbox: Any) -> None:
-    from exposurekit.text.formatting import pluralize
 
     evaluation, received = sandbox.agreement(), sandbox.integrator.items
     precision, recall = (
@@ -337,13 +337,14 @@ def _print_agreement(sandbox: Any) -> None:
         later = (
             f". {pluralize(pending, 'event is', 'events are')} waiting: deliveries are sent every ten minutes"
         )
+    unreachable = pluralize(evaluation.unreachable, "more listing")
     lines = (
-        f"{evaluation.records} records, {evaluation.correct} of them correct (precision {precision})",
-        f"{evaluation.nonexistent} records of people whom no site ever listed",
+        f"{pluralize(evaluation.records, 'record')}, {evaluation.correct} of them correct (precision {precision})",
+        f"{pluralize(evaluation.nonexistent, 'record')} of people whom no site ever listed",
         f"{evaluation.matched} of the {evaluation.reachable} listings that can be found were found (recall {recall})",
-        f"{evaluation.unreachable} more listings cannot be found: their sites forbid or block scans, or list invented names",
+        f"{unreachable} cannot be found: their sites forbid or block scans, or list invented names",
         f"{evaluation.verified_removed} of the {evaluation.removed} removed records are gone from their sites",
-        f"{sandbox.integrator.deliveries} webhooks: {groups}{later}",
+        f"{pluralize(sandbox.integrator.deliveries, 'webhook')}: {groups}{later}",
     )
     click.echo("\nThe service's findings, compared with the invented sites:")
     for line in (*lines, *_simulated_person_lines(sandbox)):
@@ -367,7 +368,6 @@ def _print_history(sandbox: Any) -> None:
     import pandas as pd
 
     from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
-    from exposurekit.text.formatting import pluralize
 
     days = sandbox.agreement_by_day()
     counts = sandbox.history.status_over_time(every="run")

@@ -166,8 +166,8 @@ def integrator_set_quota(*, name: str, people: int | None, no_quota: bool, datab
         lambda db: integrators.set_quota(db, name, people),
         details=lambda before: {"quota": people, "before": before.quota},
     )
-    quota = "any number of" if people is None else f"at most {people:,}"
-    click.echo(f"{name} may have {quota} people; it has {before.users:,}.")
+    quota = "any number of people" if people is None else f"at most {pluralize(people, 'person', 'people')}"
+    click.echo(f"{name} may have {quota}; it has {before.users:,}.")
 
 
 @integrator.command("rotate")

@@ -221,7 +221,7 @@ def sites_import(*, files: tuple[Path, ...], directory: Path, force: bool, as_js
     if sites and not as_json:
         count = sum(one.file is not None for one in sites)
         label = output.label_of(directory)
-        summary = f"{count} of {len(sites)} sites are drafted in {label}."
+        summary = f"{count} of {pluralize(len(sites), 'site')} {'is' if len(sites) == 1 else 'are'} drafted in {label}."
         click.echo(
             f"{summary} Complete each draft, then run: exposurekit sites check {shlex.quote(label)}", err=True
         )

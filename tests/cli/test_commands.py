@@ -106,10 +106,11 @@ def test_a_demo_preserves_a_history_it_cannot_read(shell, earlier_demo):
     assert about.read_text() == newer
 
 
-@pytest.mark.parametrize("people", ["0", "1"])
-def test_a_demo_without_a_day_prints_its_only_state(shell, people):
+@pytest.mark.parametrize(("people", "number"), [("0", "0 invented people"), ("1", "1 invented person")])
+def test_a_demo_without_a_day_prints_its_only_state(shell, people, number):
     run = shell.here("demo", "--people", people, "--days", "0")
     assert run.returncode == 0, run.stderr
+    assert f"with {number}, after 0 simulated days." in " ".join(run.stdout.split())
     over_time = run.stdout.partition("history.status_over_time()")[2]
     assert len(re.findall(r"^ *20\d\d-\d\d-\d\d .*", over_time, re.MULTILINE)) == 1
 
