@@ -52,9 +52,13 @@ _OPEN = (
     .order_by(mail_requests.c.id.desc())
     .limit(1)
 )
-_LAST_EMAIL = (
-    select(mail_requests.c.state, mail_requests.c.sent_at)
-    .where(mail_requests.c.record_id == bindparam("record_id"), mail_requests.c.kind == EMAIL)
+_LAST_SENT = (  # or perhaps sent
+    select(mail_requests.c.state)
+    .where(
+        mail_requests.c.record_id == bindparam("record_id"),
+        mail_requests.c.kind == EMAIL,
+        mail_requests.c.sent_at.is_not(None),
+    )
     .order_by(mail_requests.c.id.desc())
     .limit(1)
 )
@@ -110,8 +114,8 @@ async def issue_email(
     request = await open_request(session, record_id, EMAIL)
     if request is not None:
         return request
-    last = await session.first(_LAST_EMAIL, {"record_id": record_id})
-    is_repeated = last is not None and last.state == ENDED and last.sent_at is not None
+    last = await session.first(_LAST_SENT, {"record_id": record_id})
+    is_repeated = last is not None and last.state == ENDED
     state = DRAFT if requires_approval or is_repeated else APPROVED
     return await _add(session, user_id, record_id, site, kind=EMAIL, state=state)
 
