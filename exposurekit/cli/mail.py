@@ -181,7 +181,7 @@ def mail_emails(
 
     A draft waits for mail approve. One that was being sent when the worker stopped is a draft again. "follows" is what came
     of an earlier opt-out for the listing, if there was one; "new record": the site's owner had removed others. It needs the
-    definitions.
+    definitions. Without "answer by", "sent at" is when it may have been sent.
 
     Example: exposurekit mail emails --overdue
     """
@@ -267,8 +267,8 @@ def mail_report_reply(*, request_id: int, database: ServiceDatabase) -> None:
     """Report that a site answered an opt-out by email.
 
     Use it for an answer that counted as an automatic message, as some ticket systems mark what people write, or that came
-    another way, such as by post. The ID is that of mail emails, or the request ID of mail list. It is no longer overdue
-    then. Repeating it changes nothing.
+    another way, such as by post. The ID is that of mail emails, or the request ID of mail list. The opt-out is
+    then no longer overdue. Repeating it changes nothing.
 
     Example: exposurekit mail answered 4
     """

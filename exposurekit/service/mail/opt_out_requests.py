@@ -77,12 +77,12 @@ class MailRequest:
     token: str = field(repr=False)
     created_at: datetime
     sent_at: datetime | None  # or when it may have been sent
-    answer_by: datetime | None
+    answer_by: datetime | None  # of an email: only once it was sent
 
     @property
     def date(self) -> datetime | None:
         """When it was sent; None: it was not, or nobody knows."""
-        return self.sent_at if self.state in {SENT, REPLIED, RETURNED} else None
+        return None if self.answer_by is None else self.sent_at
 
     def is_overdue(self, now: datetime) -> bool:
         """Return whether an opt-out that was sent got no answer in time."""
@@ -175,10 +175,13 @@ async def emails(
 async def begin_sending(
     session: Session, request: MailRequest, *, per_day: int, per_site_per_day: int
 ) -> bool:
-    """Mark an approved opt-out as being sent, unless the limit of a day is reached; return whether it is."""
+    """Mark an approved opt-out as being sent, unless the limit of a day is reached; return whether it is.
+
+    One that is sent again counts once, when it was last sent.
+    """
     await session.serialize(_LOCK)
     since = session.clock.now() - _DAY
-    # One that a kill interrupted is still being sent if its listing was removed meanwhile.
+    # One that a kill interrupted stays in the state sending if its listing is removed meanwhile.
     is_sending = and_(mail_requests.c.state == SENDING, mail_requests.c.changed_at > since)
     recent = and_(mail_requests.c.kind == EMAIL, or_(mail_requests.c.sent_at > since, is_sending))
     of_site = func.count().filter(mail_requests.c.site == request.site)

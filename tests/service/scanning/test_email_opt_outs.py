@@ -350,6 +350,16 @@ def test_what_may_have_been_sent_is_not_sent_again(house, server, juniper):
     assert (len(server.envelopes), request_states(house)) == (2, ["sent"])
 
 
+def test_a_second_sending_that_fails_has_no_date(house, server, juniper):
+    server.answer_to_message = None
+    approve_drafts(house)
+    server.answer_to_message = "554 no"
+    approve_drafts(house)
+    house.advance(days=6)
+    [request] = house.work(lambda work: opt_out_requests.emails(work, limit=9))
+    assert (request.state, request.sent_at, request.date) == ("returned", START, None)
+
+
 def test_an_email_after_an_unclear_one_needs_an_approval(open_house, settings, server):
     """The draft that says so ends with a required field, and the field comes back: also if the next draft ends, too."""
     server.answer_to_message = None
@@ -411,6 +421,8 @@ def test_a_bounce_needs_a_person(house, server, drop, juniper):
         unsigned(sent["Reply-To"], sender="mailer-daemon@privacy.example", subject="Undeliverable"),
     )
     assert request_states(house) == ["returned"]
+    [request] = house.work(lambda work: opt_out_requests.emails(work, limit=9))
+    assert request.date == request.sent_at == sent["Date"].datetime
     assert house.statuses(juniper) == {"r1": "discovered"}
     assert house.alert_titles(juniper)[-1] == "Opt-out unanswered"
 
