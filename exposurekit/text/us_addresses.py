@@ -68,6 +68,16 @@ def state_code(state: str) -> str:
     return _CODES.get(text.upper(), text)
 
 
+def in_united_states(country: str) -> bool:
+    """Return whether a country is the United States, or blank.
+
+    >>> in_united_states("U.S.A."), in_united_states(""), in_united_states("Australia")
+    (True, True, False)
+    """
+    text = " ".join(country.replace(".", "").split())
+    return not text or f" {text.upper()}" in _COUNTRIES
+
+
 def state_of(location: str) -> str | None:
     """Return the two-letter code of the state at the end of a location, ignoring ZIP code and country.
 

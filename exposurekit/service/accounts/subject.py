@@ -6,9 +6,14 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import Any
 
-from exposurekit.text.us_addresses import STATES, state_code
+from exposurekit.text.us_addresses import in_united_states, state_code
 
-_CUT_ZIP = re.compile(r"\d{3,4}(?:-\d{4})?", re.ASCII)
+# The ZIP codes of a state without their zeros. Elsewhere in the United States, one with fewer digits is mistyped.
+_CUT_ZIP = re.compile(r"\d{4}(?:-\d{4})?", re.ASCII)
+_TWICE_CUT_ZIP = re.compile(r"\d{3}(?:-\d{4})?", re.ASCII)
+_CUT_ZIPS = dict.fromkeys(("CT", "MA", "ME", "NH", "NJ", "RI", "VT"), _CUT_ZIP) | dict.fromkeys(
+    ("PR", "VI"), _TWICE_CUT_ZIP
+)
 _ZIP_DIGITS = 5
 
 EPOCH = date(1970, 1, 1)
@@ -134,7 +139,8 @@ def _without_blanks(fields: Mapping[str, Any]) -> dict[str, Any]:
 def _whole_zip(address: Mapping[str, Any]) -> dict[str, str]:
     """Return the ZIP code of an address in the United States with the zeros that a spreadsheet or a number has dropped."""
     text = address.get("zip") or ""
-    if not _CUT_ZIP.fullmatch(text) or state_code(address.get("state") or "") not in STATES:
+    cut = _CUT_ZIPS.get(state_code(address.get("state") or ""))
+    if cut is None or not cut.fullmatch(text) or not in_united_states(address.get("country") or ""):
         return {}
     digits, *extension = text.split("-")
     return {"zip": "-".join([digits.zfill(_ZIP_DIGITS), *extension])}

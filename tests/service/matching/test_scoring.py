@@ -376,12 +376,17 @@ def test_a_site_gets_texts_without_superfluous_blanks():
     [
         *(("CT", "6099", "06099"), ("Connecticut", "6099-1234", "06099-1234"), ("pr", "901", "00901")),
         *(("CT", "06099", "06099"), ("NSW", "2000", "2000"), ("", "6099", "6099"), ("CT", "60", "60")),
+        *(("WA", "6000", "6000"), ("CA", "9400", "9400"), ("PR", "9010", "9010"), ("CT", "609", "609")),
     ],
 )
 def test_a_zip_code_has_the_zeros_that_were_dropped(state, zip_code, whole):
     person = {"first_name": "Ann", "middle_name": "", "last_name": "Quill", "birth_date": None}
     address = {"city": "Mothgate", "state": state, "zip": zip_code}
     assert Subject.from_profile(person, {"addresses": [address]}).values()["zip"] == whole
+    address["country"] = "usa"
+    assert Subject.from_profile(person, {"addresses": [address]}).values()["zip"] == whole
+    address["country"] = "Brazil"
+    assert Subject.from_profile(person, {"addresses": [address]}).values()["zip"] == zip_code
 
 
 @pytest.mark.parametrize(
