@@ -19,7 +19,6 @@ from exposurekit.service.scanning.selector_candidates import (
     reference_candidates,
 )
 from exposurekit.service.sites.selectors import compiles, selector_parts
-from exposurekit.text.us_addresses import SHORT
 from exposurekit.text.words import words
 
 Selectors = tuple[str, ...]
@@ -345,7 +344,7 @@ def personal_words(examples: Iterable[Example]) -> frozenset[str]:
         places = example.values.get("locations", ())
         others = chain.from_iterable(values for key, values in example.values.items() if key != "locations")
         names = (example.name.first, example.name.last, example.displayed_name or "")
-        personal |= {*words(" ".join((*names, *others)))} | {*words(" ".join(places))}.difference(SHORT)
+        personal |= {*words(" ".join((*names, *others)))} | {*words(" ".join(places))}.difference({"street"})
     return frozenset(word for word in personal if len(word) >= _WORD_MIN and not word.isdecimal())
 
 

@@ -5,7 +5,9 @@ from datetime import date
 import pytest
 
 from exposurekit.errors import ConfigurationError
+from exposurekit.service.accounts.subject import Name
 from exposurekit.service.scanning import mending
+from exposurekit.service.scanning.field_selectors import Example, personal_words
 from exposurekit.service.scanning.listed_person import parse_people
 from exposurekit.service.scanning.mending import SavedFiles
 from exposurekit.service.scanning.saved_pages import UnusablePage
@@ -287,6 +289,13 @@ def test_a_word_of_an_address_is_no_personal_value():
         page(f'<ul class="street">{listed}{other}</ul>'.replace("Quillfeather", "Street")), person=lane
     )
     assert proposal.problems or ".street" not in str(listings(proposal))
+
+
+def test_words_of_towns_that_streets_have_too_are_personal():
+    towns = ("Lake Forest, IL", "9 Kite Street, Garden Grove, CA", "Mill Valley, CA", "Fort Lee, NJ")
+    example = Example(name=Name("Juniper", "Quillfeather"), values={"locations": towns})
+    words = {"lake", "forest", "kite", "garden", "grove", "mill", "valley", "fort", "lee"}
+    assert personal_words([example]) == words | {"juniper", "quillfeather"}
 
 
 def test_a_list_stays_only_if_its_values_are_seen_apart():
