@@ -45,7 +45,7 @@ _AGE_BEFORE = re.compile(r"\bage[ds]?\W{0,3}$", re.IGNORECASE)
 _YEARS_AFTER = re.compile(r"\s*-?(?:years?|yrs?|y\.?/?o)\b", re.IGNORECASE)
 # A number that a decade, a range or a bound is made of: 40s, 45-49, 65+, over 65.
 _NOT_EXACT_BEFORE = re.compile(
-    r"(?:\d\s?[-\u2010-\u2014]\s?|\d to |\b(?:over|under|above|below|older than|younger than|at least)\s)$",
+    r"(?:(?<!\d)\d{1,3}\s?[-\u2010-\u2014]\s?|\d to |\b(?:over|under|above|below|older than|younger than|at least)\s)$",
     re.IGNORECASE,
 )
 _NOT_EXACT_AFTER = re.compile(
@@ -59,7 +59,7 @@ _MONTHS = (
 )
 _MONTH_BEFORE = re.compile(rf"\b{_MONTHS}\.?\s*$", re.IGNORECASE)
 _MONTH_AFTER = re.compile(rf"(?:st|nd|rd|th)?\.?\s*(?:of\s+)?{_MONTHS}\b", re.IGNORECASE)
-_BESIDE_MAX = 12  # characters beside a number that say what it is
+_BESIDE_MAX = 16  # characters beside a number that say what it is
 
 # The data does not have the shape that a JMESPath expression expects.
 _SHAPE_ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)

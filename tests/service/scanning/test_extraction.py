@@ -159,6 +159,7 @@ def test_unreadable_listings_are_counted(read_page, content, listings, unreadabl
             ),
             *(("45-49", None), ("Age: 45 \u2013 49", None), ("Ages 45 to 49", None), ("40s (age 46)", 46)),
             *(("Age 46 - 2 addresses", 46), ("46 - 12 Acorn St", 46), ("46+ years", None)),
+            *(("younger than 40", None), ("Born 1980 - 46 years old", 46)),
             ("Juniper 41", 41),
             ("2 addresses, AGE: 46", 46),
         ),
