@@ -56,10 +56,10 @@ def users_add(*, file: Path, integrator_name: str | None, database: ServiceDatab
     """Register a person whose data is in a file.
 
     The file is YAML or JSON. It has first_name, last_name and addresses, of which one has city and state; it may have
-    middle_name, birth_date, aliases, emails and phone_numbers. Write texts of digits, such as a zip, in quotes. A hyphen
-    instead of a file reads stdin. The person belongs to the integrator, as if it had called Create user.
+    middle_name, birth_date, aliases, emails and phone_numbers. Put values made of digits, such as ZIP codes, in
+    quotes. A hyphen instead of a file reads stdin. The person belongs to the integrator, as if it had called Create user.
 
-    Example: exposurekit users add person.yaml
+    Example: exposurekit users add mara.yaml
     """
     from exposurekit.contract.operations import CREATE_USER
     from exposurekit.service.accounts import person_file
@@ -102,6 +102,8 @@ async def _integrator(db: Any, name: str | None) -> Any:
     if name is not None:
         return await integrators.find(db, name)
     registered = await integrators.all(db)
+    if not registered:
+        raise ConfigurationError("no integrator is registered: exposurekit integrator add NAME")
     if len(registered) != 1:
         raise click.UsageError(
             "name the integrator with --integrator: exposurekit integrator list shows them"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from sqlalchemy import update
+from sqlalchemy import delete, update
 from support.saved_pages import saved_page
 from support.shell import error_of
 from support.site_definitions import site_definition
@@ -94,6 +94,14 @@ def test_a_person_in_a_file_is_registered(operator, is_json):
     assert "Mara" not in audited
 
 
+def test_a_person_needs_an_integrator(operator):
+    operator.here("integrator", "add", "acme", "--no-attestation")
+    operator.work(lambda work: work.run(delete(tables.integrators)))
+    refused = operator.here("users", "add", "-", stdin=PERSON)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert error_of(refused) == "Error: no integrator is registered: exposurekit integrator add NAME"
+
+
 def test_a_person_on_stdin_is_registered_for_an_integrator(operator):
     for name in ("acme", "globex"):
         operator.here("integrator", "add", name, "--no-attestation")
@@ -131,6 +139,9 @@ def test_a_person_on_stdin_is_registered_for_an_integrator(operator):
         ({"birth_date": "2999-01-01"}, "birth_date is invalid: it must not be in the future"),
         ({"aliases": "Planted: x"}, "FILE, line 7: is not YAML"),
         ({"phone_numbers": "[planted]"}, "phone_numbers[0][number] is invalid: it must be digits"),
+        ({"phone_numbers": "{planted: 1}"}, "FILE, line 6: phone_numbers must be a list"),
+        ({"first_name": "{planted: 1}"}, "FILE, line 1: first_name must be text"),
+        ({"emails": "[{address: {planted: 1}}]"}, "FILE, line 5: emails[0][address] must be text"),
         (None, "FILE must have keys with values, such as first_name: Mara"),
     ],
 )

@@ -45,6 +45,9 @@ def _problems(document: Document) -> Iterator[tuple[int, str]]:
         if (keys := _keys(position)) is not None and position[-1] not in keys:
             hint = suggestion(str(position[-1]), keys) or f": the keys are {', '.join(keys)}"
             yield document.line(position), f"unknown key{hint}"
+        if isinstance(value, dict) and not _may_have_keys(position):
+            what = "a list" if position[0] in _ITEMS and len(position) == 1 else "text"
+            yield document.line(position), f"{_path(position)} must be {what}"
         if isinstance(value, bool | int | float) and position != ("birth_date",):
             # YAML reads 01234 as 668, and NO as false.
             yield document.line(position), f"{_path(position)} must be in quotes, so that it is read as text"
@@ -58,6 +61,14 @@ def _keys(position: Position) -> tuple[str, ...] | None:
         case (str() as name, int(), str()) if name in _ITEMS:
             return _ITEMS[name].names()
     return None
+
+
+def _may_have_keys(position: Position) -> bool:
+    """Return whether the keys at a position are known ones; others may be values, which no message names."""
+    match position:
+        case (str() as name, int()):
+            return name in _ITEMS
+    return False
 
 
 def _positions(value: Any, at: Position) -> Iterator[tuple[Position, Any]]:
