@@ -31,7 +31,7 @@ def write_file(
     be written, no draft is left behind, also after Ctrl-C.
 
     Only its owner can read the file. With `is_private` false, it has the permissions that the umask says; a file that is
-    replaced keeps its own, and its owner and group where this user may set them.
+    replaced keeps its own, and its owner and its group, each where this user may set it.
     """
     # Nobody else can have put a file or a link under a name that nobody can guess.
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
@@ -60,8 +60,11 @@ def _copy_access(path: Path, file: int) -> None:
     """Give an open file the owner, group and permissions of the file that it replaces, if there is one."""
     with suppress(OSError, AttributeError):  # no such file; Windows has none of them
         status = path.stat()
+        # Apart, as a user may give a file to another of their groups, but to nobody else.
         with suppress(PermissionError):
-            os.fchown(file, status.st_uid, status.st_gid)
+            os.fchown(file, -1, status.st_gid)
+        with suppress(PermissionError):
+            os.fchown(file, status.st_uid, -1)
         os.fchmod(file, stat.S_IMODE(status.st_mode))
 
 

@@ -64,3 +64,20 @@ def test_a_file_that_is_not_private_has_the_usual_permissions(tmp_path):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
     finally:
         os.umask(before)
+
+
+def test_a_group_stays_where_the_owner_cannot(tmp_path, monkeypatch):
+    """A user may give a file to a group of theirs, and to no other user."""
+    groups = []
+
+    def change_owner(_, user, group):
+        if user != -1:
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+        groups.append(group)
+
+    path = tmp_path / "seekfolk.yaml"
+    write_file(path, b"one", is_private=False)
+    group = path.stat().st_gid
+    monkeypatch.setattr(os, "fchown", change_owner)
+    write_file(path, b"two", is_private=False)
+    assert (path.read_bytes(), groups) == (b"two", [group])
