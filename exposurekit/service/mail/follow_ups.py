@@ -99,7 +99,7 @@ class SiteEmail:
         return self.state in _SENT
 
     @property
-    def was_left(self) -> bool:
+    def ended_unsent(self) -> bool:
         """Whether it ended before anybody tried to send it: its approval was withdrawn with the consent, or it was given up."""
         return self.state == ENDED and self.sent_at is None
 
@@ -169,7 +169,7 @@ async def next_step(
         return Step.EMAIL
     if last is None or any(one.is_open for one in covering):
         return Step.FORM
-    earlier = [one for one in covering if one.at >= listed_at and not one.was_left]
+    earlier = [one for one in covering if one.at >= listed_at and not one.ended_unsent]
     if not earlier:
         return Step.EMAIL
     is_awaited = any(

@@ -29,7 +29,7 @@ UNADDRESSED_MAX, OF_REQUEST_MAX = 500, 10  # messages for a person; the oldest o
 REASON_MAX = 200  # characters
 RETENTION = timedelta(days=90)
 AUTOMATIC = "an automatic message: the opt-out by email is not answered"
-REPORTED = "an automatic message: the opt-out by email was reported as answered"
+AUTOMATIC_BESIDE_REPLY = "an automatic message: the opt-out by email is answered"
 NO_REQUEST = "no request has the address that it was sent to"
 TOO_LARGE = "it is larger than 1 MB; only its beginning is stored"
 _DOMAIN = "mail message"
@@ -140,10 +140,10 @@ async def change_state(session: Session, message_id: int, state: str, *, reason:
         await _delete_oldest(session, None if row is None else row.request_id)
 
 
-async def record_reply(session: Session, request_id: int) -> None:
-    """Say of a request's automatic messages that a person has reported an answer."""
+async def mark_automatic_as_replied(session: Session, request_id: int) -> None:
+    """Say of a request's automatic messages that it has been answered."""
     is_automatic = and_(mail_messages.c.request_id == request_id, mail_messages.c.reason == AUTOMATIC)
-    await session.run(update(mail_messages).where(is_automatic).values(reason=REPORTED))
+    await session.run(update(mail_messages).where(is_automatic).values(reason=AUTOMATIC_BESIDE_REPLY))
 
 
 async def newest(session: Session, *, states: Sequence[str] = TO_READ, limit: int) -> list[Message]:

@@ -91,7 +91,7 @@ async def record_reply(session: Session, request_id: int) -> bool:
     if await opt_out_requests.change_state(
         session, request_id, opt_out_requests.REPLIED, before=opt_out_requests.SENT
     ):
-        await message_store.record_reply(session, request_id)
+        await message_store.mark_automatic_as_replied(session, request_id)
         return True
     state = (await find(session, request_id)).state
     if state != opt_out_requests.REPLIED:

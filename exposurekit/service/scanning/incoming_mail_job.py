@@ -187,6 +187,9 @@ async def _save_answer(context: ScanContext, lease: Lease) -> bool:
         is_first = await opt_out_requests.change_state(
             session, request.id, state, before=opt_out_requests.SENT
         )
+        current = await opt_out_requests.get(session, request.id)
+        if current is not None and current.state == opt_out_requests.REPLIED:
+            await message_store.mark_automatic_as_replied(session, request.id)
         site = context.definitions.get(request.site)
         record = await session.first(_RECORD, {"record_id": request.record_id})
         is_pending = record is not None and record.status == PENDING_REMOVAL

@@ -430,6 +430,7 @@ def test_a_bounce_needs_a_person(house, server, drop, juniper):
 SENT = ("sent", "an automatic message: the opt-out by email is not answered")
 RETURNED = ("returned", "an opt-out by email was not delivered")
 ANSWERED = ("answered", "it answers an opt-out by email")
+BESIDE_REPLY = ("answer", "an automatic message: the opt-out by email is answered")
 
 
 @pytest.mark.usefixtures("juniper")
@@ -475,11 +476,23 @@ def test_a_person_reports_an_answer_that_counts_as_automatic(house, server, drop
     assert request_states(house) == ["sent"]
     assert house.work(lambda work: opt_out_emails.record_reply(work, 1)) is True
     assert request_states(house) == ["answered"]
-    reported = "an automatic message: the opt-out by email was reported as answered"
-    assert message_states(house) == [("answer", reported)]
+    assert message_states(house) == [BESIDE_REPLY]
     assert house.work(lambda work: opt_out_emails.record_reply(work, 1)) is False
     house.clock.advance(timedelta(days=50))
     assert house.work(lambda work: opt_out_requests.emails(work, overdue=True, limit=9)) == []
+
+
+@pytest.mark.usefixtures("juniper")
+def test_automatic_messages_beside_an_answer_do_not_deny_it(house, server, drop):
+    approve_drafts(house)
+    [sent] = server.messages
+    automatic = {"Auto-Submitted": "auto-replied"}
+    arrives(house, drop, unsigned(sent["Reply-To"], sender=TO, text="Thank you.", headers=automatic))
+    assert message_states(house) == [("answer", SENT[1])]
+    arrives(house, drop, unsigned(sent["Reply-To"], sender=TO, text="We have removed it."))
+    arrives(house, drop, unsigned(sent["Reply-To"], sender=TO, text="It is closed.", headers=automatic))
+    assert request_states(house) == ["answered"]
+    assert message_states(house) == [BESIDE_REPLY, ("answer", ANSWERED[1]), BESIDE_REPLY]
 
 
 def test_a_complaint_names_the_person_as_the_request_did(open_house, settings, server, site):
