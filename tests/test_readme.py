@@ -103,7 +103,7 @@ def working_directory(demo, monkeypatch, tmp_path):
     (tmp_path / "sites").mkdir()
     (tmp_path / "sites" / "seekfolk.yaml").write_text(SITE)
     (tmp_path / "seekfolk.example.json").write_text(BROKER)
-    (tmp_path / "person.yaml").write_text(PERSON)
+    (tmp_path / "listed.yaml").write_text(PERSON)
     (tmp_path / "mara.json").write_text(MARA)
     (tmp_path / "listed.html").write_text(NEW_LAYOUT)
     (tmp_path / "absent.html").write_text("<html><body>Nobody of that name</body></html>")

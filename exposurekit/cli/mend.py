@@ -32,7 +32,7 @@ absent_option = click.option(
 )
 person_option = click.option(
     "--person",
-    "person_file",
+    "listed_person_file",
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False),
     help="Who is listed on the pages and what their listing shows, as YAML or JSON: one person or a list. "
@@ -81,7 +81,7 @@ def mend(
     file: Path,
     listed_pages: tuple[Path, ...],
     absent_pages: tuple[Path, ...],
-    person_file: Path | None,
+    listed_person_file: Path | None,
     write: bool,
     as_json: bool,
 ) -> None:
@@ -91,11 +91,11 @@ def mend(
     the given values, and an invented person is not listed. Nothing is written without --write or your answer. Exits
     with 1 if no proposal passes.
 
-    Example: exposurekit sites mend seekfolk.yaml --listed one.mhtml --absent none.mhtml --person person.yaml
+    Example: exposurekit sites mend seekfolk.yaml --listed one.mhtml --absent none.mhtml --person listed.yaml
     """
     if not absent_pages:
         raise click.UsageError(NO_ABSENT)
-    finish(propose(file, listed_pages, absent_pages, person_file), write=write, as_json=as_json)
+    finish(propose(file, listed_pages, absent_pages, listed_person_file), write=write, as_json=as_json)
 
 
 def finish(mended: Mended, *, write: bool, as_json: bool) -> None:
@@ -111,7 +111,7 @@ def finish(mended: Mended, *, write: bool, as_json: bool) -> None:
 
 
 def propose(
-    file: Path, listed_pages: Iterable[Path], absent_pages: Iterable[Path], person_file: Path | None
+    file: Path, listed_pages: Iterable[Path], absent_pages: Iterable[Path], listed_person_file: Path | None
 ) -> Mended:
     """Return new selectors for a file from saved pages."""
     from exposurekit.service.scanning import listed_person, mending
@@ -121,8 +121,10 @@ def propose(
     text = file.read_text(encoding="utf-8")
     people = (
         ()
-        if person_file is None
-        else listed_person.parse_people(read_text(person_file, loader.SIZE_MAX), plain(person_file))
+        if listed_person_file is None
+        else listed_person.parse_people(
+            read_text(listed_person_file, loader.SIZE_MAX), plain(listed_person_file)
+        )
     )
     listed = tuple(session.page_contents(listed_pages))
     absent = tuple(session.page_contents(absent_pages, start=len(listed) + 1))

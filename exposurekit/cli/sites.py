@@ -119,7 +119,7 @@ def sites_check(
     site_networks: tuple[str, ...],
     pages: tuple[Path, ...],
     absent_pages: tuple[Path, ...],
-    person_file: Path | None,
+    listed_person_file: Path | None,
     write: bool,
     mail_file: Path | None,
     as_json: bool,
@@ -140,10 +140,10 @@ def sites_check(
         raise click.UsageError("--page is for one definition")
     if absent_pages and not pages:
         raise click.UsageError("--absent needs a saved page of the listed person: add --listed")
-    if (person_file or write) and not absent_pages:
+    if (listed_person_file or write) and not absent_pages:
         raise click.UsageError(mend.NO_ABSENT)
     if absent_pages:
-        _check_controls(files[0], pages, absent_pages, person_file, write=write, as_json=as_json)
+        _check_controls(files[0], pages, absent_pages, listed_person_file, write=write, as_json=as_json)
         return
     mail = session.mail_settings(mail_file)
     checks = asyncio.run(_check_files(files, site_networks, pages, mail=mail, offline=offline))
@@ -160,7 +160,7 @@ def _check_controls(
     file: Path,
     pages: tuple[Path, ...],
     absent_pages: tuple[Path, ...],
-    person_file: Path | None,
+    listed_person_file: Path | None,
     *,
     write: bool,
     as_json: bool,
@@ -169,7 +169,7 @@ def _check_controls(
     from exposurekit.service.sites import loader
     from exposurekit.service.sites.drafts import to_write
 
-    mended = mend.propose(file, pages, absent_pages, person_file)
+    mended = mend.propose(file, pages, absent_pages, listed_person_file)
     if [*to_write(loader.read(file).model_dump())]:
         mend.finish(mended, write=write, as_json=as_json)
         return

@@ -423,9 +423,9 @@ def saved(shell):
     )
     (shell.directory / "listed.html").write_text(f"<html><body><div>{cards}</div></body></html>")
     (shell.directory / "absent.html").write_text(f"<html><body>{NOBODY}</body></html>")
-    (shell.directory / "person.yaml").write_text(PERSON)
+    (shell.directory / "listed.yaml").write_text(PERSON)
     (shell.directory / "site.yaml").write_text(MENDED)
-    return ("--listed", "listed.html", "--absent", "absent.html", "--person", "person.yaml")
+    return ("--listed", "listed.html", "--absent", "absent.html", "--person", "listed.yaml")
 
 
 def test_a_changed_layout_is_mended_once_accepted(shell, saved):
@@ -463,7 +463,7 @@ def test_a_mended_definition_stays_readable_and_a_link(shell, saved):
 
 
 def test_without_a_proposal_nothing_is_changed(shell, saved):
-    (shell.directory / "person.yaml").write_text(PERSON.replace("43", "44"))
+    (shell.directory / "listed.yaml").write_text(PERSON.replace("43", "44"))
     run = shell.here("sites", "mend", "site.yaml", *saved, "--write")
     assert run.returncode == 1
     assert (

@@ -72,7 +72,7 @@ NOBODY = page("<p>Nobody of that name.</p>")
 
 
 def propose(*listed, absent=NOBODY, person=PERSON, text=DEFINITION):
-    people = parse_people(person, "person.yaml") if person else ()
+    people = parse_people(person, "listed.yaml") if person else ()
     return mending.propose(text, "seekfolk.yaml", SavedFiles(listed, (absent,)), people, on=DAY)
 
 
@@ -369,7 +369,7 @@ def test_a_draft_gets_its_selectors():
 
 
 def test_a_person_is_not_in_a_representation():
-    [person] = parse_people(PERSON, "person.yaml")
+    [person] = parse_people(PERSON, "listed.yaml")
     assert repr(person) == "ListedPerson()"
     assert "Quillfeather" not in repr(
         (person.example(), person.subject_on(DAY), propose(results(card("r1"), OTHER)))
@@ -384,7 +384,7 @@ def test_a_huge_page_is_refused():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("first_name: Juniper", "person.yaml, line 1: last_name is missing"),
+        ("first_name: Juniper", "listed.yaml, line 1: last_name is missing"),
         ("{first_name: A, last_name: B, age: 300}", "line 1: age: should be less than or equal to 125"),
         (
             "- {first_name: A, last_name: B}\n- {first_name: A, last_name: B,\n  agge: 3}",
@@ -397,6 +397,6 @@ def test_a_huge_page_is_refused():
 )
 def test_an_invalid_person_is_reported_without_values(text, message):
     with pytest.raises(ConfigurationError) as error:
-        parse_people(text, "person.yaml")
+        parse_people(text, "listed.yaml")
     assert message in str(error.value)
     assert "Juniper" not in str(error.value)
