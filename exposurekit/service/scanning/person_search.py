@@ -46,7 +46,7 @@ class SearchTerms:
     def of(cls, text: str) -> "SearchTerms":
         """Read a text such as ``Jane Doe <jane@example.com>``."""
         name = _ADDRESS.sub(" ", text).strip(" ,;:\t\r\n")
-        # A letter alone would match every middle initial; a name in Chinese may be one character. Nobody has digits.
+        # A letter alone would match every middle initial; a name in Chinese may be one character. Digits alone are no name.
         parts = (word for word in words(name) if not word.isdecimal())
         is_name = any(len(word) > 1 or not word.isascii() for word in parts)
         addresses = frozenset(address.strip("'.").casefold() for address in _ADDRESS.findall(text))

@@ -228,7 +228,7 @@ def _join(url: str, location: str) -> str:
 async def _fetch_rules(http_session: HttpSession, origin: str) -> Protego | str:
     """RFC 9309: a missing file allows everything; an unreachable file disallows everything, and the text says why.
 
-    After 429 there may be one: the site asks for fewer requests.
+    429 does not mean that the file is missing, so nothing is allowed yet.
     """
     try:
         response = await http_session.fetch(

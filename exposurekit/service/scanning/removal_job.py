@@ -432,6 +432,6 @@ async def _due_at(session: Session, context: ScanContext, row: Row[Any]) -> date
     now, site = session.clock.now(), context.definitions.get(row.site)
     if site is None:
         return schedule.next_scan_at(now, scanned=False)
-    # The person may just have added a missing field.
+    # Consent may have been recorded since the step began.
     ready = site.sends_opt_outs and row.refused_at is None
     return now if ready and row.status == DISCOVERED else None
