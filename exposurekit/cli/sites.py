@@ -36,8 +36,8 @@ NO_MAILBOX = (
 )
 NO_SMTP = "removal.email needs a server for sending: add the block smtp to the settings of the mailbox"
 NO_FOLLOW_UP = (
-    "removal.email: without the block smtp in the settings of the mailbox, an opt-out that was not carried out is not followed up "
-    "by email"
+    "removal.email: without the block smtp in the settings of the mailbox, requests that the site did not carry out are not "
+    "followed up by email"
 )
 OTHER_HOST = "removal.confirm.link_host is a host of neither the form nor removal.confirm.from: compare it with a real message"
 MEND = "if the layout has changed, `exposurekit sites mend` proposes new selectors from the same pages"

@@ -3,7 +3,7 @@
     python tests/benchmarks/guarded_web.py --people 25 --days 120
 
 45 invented sites, 30 of them behind a bot check; 10 opt-outs, 8 with a puzzle and 9 with a message, sent by SMTP and read by
-IMAP on loopback. Opt-outs that had no effect are followed up by email, which the owners get by SMTP. The counts of walls,
+IMAP on loopback. Requests that sites do not carry out are followed up by email, which the owners get by SMTP. The counts of walls,
 puzzles and emails, and what is listed, are the sandbox's.
 """
 

@@ -1,6 +1,6 @@
-"""Follow-ups: opt-outs by email about a listing whose earlier opt-out had no effect.
+"""Follow-ups: opt-outs by email about a listing after a request that the site did not carry out.
 
-A listing that is back after a removal counts as a failure, too. A listing is followed up once until it is removed. An
+A listing that is back after a removal counts as such a request, too. A listing is followed up once until it is removed. An
 email about another listing of the person counts, if one request removes both.
 """
 
@@ -62,7 +62,7 @@ class Step(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why the last opt-out for a listing had no effect, and when it had been sent.
+    """Why the last request for a listing was not carried out, and when it had been sent.
 
     `LISTED_AGAIN`: the listing is back. `NEW_RECORD`: it is new, and the request removed others that the same request
     removes.

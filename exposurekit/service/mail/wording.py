@@ -63,7 +63,7 @@ def opt_out(
 ) -> str:
     """Return the text of an opt-out; `person` has the user fields that the site needs, and the name.
 
-    With `earlier`, it follows up an opt-out that had no effect.
+    With `earlier`, it follows up a request that the site did not carry out.
     """
     name, wording, labels = full_name(person), _WORDING[template], _WORDING["fields"]
     text: str = _WORDING["opt_out"].format(

@@ -2,7 +2,7 @@
 
 The service sends nothing here, and passes no puzzle. A form is offered while its listing is ``discovered``. Once a person
 reports it as sent, the removal goes on as after any other opt-out: the site's message, then the scans. If it fails, the
-service asks by email where it can; else, and if that has no effect either, the form is offered again, with the reason.
+service asks by email where it can; else, and if that is not carried out either, the form is offered again, with the reason.
 """
 
 import itertools

@@ -35,8 +35,8 @@ _TYPE_REQUEST_EMAIL = (
     "Type the email address in that list, not the person's own: the service answers only what arrives there."
 )
 _EMAIL_FIRST = (
-    "If an earlier form had no effect, the service may ask the site by email first: the form is not in that list then, and "
-    "there is nothing to do."
+    "If the site did not carry out an earlier request, the service may ask by email first: the form is not in that list then, "
+    "and there is nothing to do."
 )
 _HOST = re.compile(
     r"(?=.{1,253}\Z)(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)+[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?"
@@ -313,7 +313,7 @@ class Removal(_Part):
 
     ``assisted``: a person opens the site's ``opt_out_url`` and types the values of ``fields``, which have the form's own
     labels; that takes about ``minutes``. A request of ``one_request_per: person`` removes all of the person's listings.
-    With ``email``, the service follows up an opt-out that had no effect, if it can send.
+    With ``email``, the service follows up a request that the site did not carry out, if it can send.
     """
 
     method: Literal["form", "email", "assisted", "manual"]
@@ -391,7 +391,7 @@ class Definition(_Part):
     politeness: Politeness = Politeness()
 
     def missing(self, subject: Subject, record: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return the user fields that the removal of a listing requires and its opt-out lacks: it states what fits the listing."""
+        """Return the required user fields that the opt-out for a listing, which states its name and address, would lack."""
         if not self.removal.user_fields_required:
             return ()
         values = as_listed(subject, record).values()

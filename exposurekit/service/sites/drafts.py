@@ -12,7 +12,7 @@ from exposurekit.text.sanitize import plain
 ASSISTED_HINT = "Hint: the form has a CAPTCHA. With removal.method assisted, exposurekit users opt-outs lists the form with what to type."
 FOLLOW_UP_HINT = (
     "Hint: check this address first. With removal.method assisted and removal.email {{to: {address}, template: {template}}}, the "
-    "service follows up a form that had no effect."
+    "service follows up a request that the site did not carry out."
 )
 TO_WRITE = "to-be-written"  # no page has this text or element, so a scan of a draft is inconclusive
 NAME_MAX, LINE_MAX, URL_MAX, LOST_MAX = 200, 500, 2_000, 100

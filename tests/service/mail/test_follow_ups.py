@@ -1,4 +1,4 @@
-"""Follow-ups: one email about a listing whose form had no effect, and the form again if that has none either."""
+"""Follow-ups: one email after a form that was not carried out, and the form again if that is not, either."""
 
 from datetime import timedelta
 from threading import Thread
@@ -174,7 +174,7 @@ def test_a_form_without_its_message_is_followed_up(house, town, server, drop):
 
 
 def test_an_email_does_not_wait_for_the_forms_message(house, town, server):
-    """The page showed that the form had no effect before a worker has noticed that its message is missing."""
+    """The page showed that the form was not carried out before a worker has noticed that its message is missing."""
     removal = followed_up(confirmed=True)
     opens(house, town, Seekfolk=removal | {"confirm": CONFIRM | {"within_days": 14}})
     juniper = house.scanned_juniper()
