@@ -548,9 +548,9 @@ def _forecast_basis(data: ReportData, forecast: Mapping[Hashable, Any]) -> str:
     before = statements.change_in(data, OPEN, data.as_of.date() - timedelta(days=past))
     if before is not None and before != change:
         words.append(
-            f"in the last {past:,} days, the number {'rose' if before > 0 else 'fell'} by {abs(before):,}"
+            f"{statements.more_or_fewer(before)} {'is' if abs(before) == 1 else 'are'} open now than {past:,} days ago"
             if before
-            else f"in the last {past:,} days, the number did not change"
+            else f"as many are open now as {past:,} days ago"
         )
     return "; ".join(words)
 

@@ -228,7 +228,7 @@ def test_card_of_a_forecast_has_its_interval_and_caution(fleet_data):
     report = build_report("fleet", replace(data, tables=tables | {"next_forecast": forecast}))
     [card] = [fact for fact in report.facts if fact.name == "open in 30 days"]
     assert "; more than on any of the last 30 days (6 at most); " in card.detail
-    assert card.detail.endswith("; in the last 28 days, the number rose by 2")
+    assert card.detail.endswith("; 2 more are open now than 28 days ago")
 
 
 def test_forecast_also_assumes_that_all_manual_work_is_done(fleet_data):
@@ -306,7 +306,7 @@ def test_shorter_forecast_is_compared_with_as_many_days(fleet_data):
     tables = data.tables | {"status_over_time": pd.concat([before, course], ignore_index=True)}
     report = build_report("fleet", replace(data, tables=tables | {"next_forecast": forecast}))
     [card] = [fact for fact in report.facts if fact.name == "open in 20 days"]
-    assert card.detail.endswith("; in the last 14 days, the number rose by 1")  # whole weeks
+    assert card.detail.endswith("; 1 more is open now than 14 days ago")  # whole weeks
 
 
 def test_facts_count_the_records(history, fleet):
