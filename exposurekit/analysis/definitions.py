@@ -31,8 +31,11 @@ _IF_DONE = (
     "expected number of open listings if all manual work is done now and succeeds at the success rates of the sites, as in "
     "expected removals"
 )
-_LATE = f"pending longer than 95% of the site's removals took (or {STALLED_DAYS} days, with fewer than five)"
-_CARRIED_OUT = f"of removal requests: the listing was removed; not carried out: refused, or {_LATE}"
+_TOO_LONG = f"for longer than 95% of the site's removals took (on sites with fewer than five removals, for {STALLED_DAYS} days or more)"
+_CARRIED_OUT = (
+    "of removal requests: the listing was removed; not carried out: refused, or not carried out in the usual time: "
+    f"pending {_TOO_LONG}"
+)
 _LISTED_AGAIN = "listings that were listed again after they were removed or had vanished, however often"
 DEFINITIONS: Mapping[str, str] = {
     OPEN: _OPEN,
@@ -50,12 +53,12 @@ DEFINITIONS: Mapping[str, str] = {
     NEW: "first observed in this period, for a user who was already monitored or has registered since monitoring began",
     ENTERED_SCOPE: "already listed when monitoring of its user began or resumed; not a new listing",
     AGAIN: "listed again after it was removed or had vanished",
-    FAILED: "the request was refused or not carried out: a pending removal has the status discovered again",
+    FAILED: "the request was refused, or not carried out in the usual time: a pending removal has the status discovered again",
     "requested": "the removal requests to the site that the runs saw; the table of sites also counts what it answered between "
     "two runs",
-    "without_effect": f"still {_LATE}",
-    "refused": "of removal requests: answered without a removal, sooner than a request counts as not carried out",
-    "ignored": f"removal requests that were {_LATE}; refused ones are not included",
+    "without_effect": f"still pending, and {_TOO_LONG}",
+    "refused": "of removal requests: answered in the usual time, without a removal",
+    "ignored": f"removal requests that were pending {_TOO_LONG}; refused ones are not included",
     "expected removals": "listings times the success rate of their site: (requests that succeeded + 1) / (decided + 2)",
     "listed_again": _LISTED_AGAIN,
     CHANGED: "changed from one open status to another",
@@ -112,7 +115,7 @@ TERMS: Mapping[str, str] = {  # words of sentences; a report defines those that 
     "expected removals": DEFINITIONS["expected removals"],
     "refused": DEFINITIONS["refused"],
     "match": "a listing that the service judged to be about a person",
-    "median": "the middle value: of times to removal, the days from first observation by which half of the listings were removed",
+    "median": "the middle value: of times to removal, the days by which half of the listings were removed",
     "n": "the number of listings behind an estimate, with each relisting counted anew; with few, it is rough",
     "carried out": _CARRIED_OUT,
     "carry out": _CARRIED_OUT,

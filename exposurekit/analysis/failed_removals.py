@@ -1,4 +1,4 @@
-"""Removals that failed, were not carried out or were undone, when a request is overdue, and how many requests succeed."""
+"""Removals that failed, were not carried out in the usual time or were undone, when a request is overdue, and how many requests succeed."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -29,7 +29,7 @@ def failed_removals(
     at: datetime,
     overdue_after: Mapping[str, int] | None = None,
 ) -> pd.DataFrame:
-    """Count per site the removals that were requested, and those that failed, were not carried out or were undone.
+    """Count per site the removals that were requested, and those that failed, were not carried out in the usual time or were undone.
 
     A request that was made and answered between two runs is in no status that a run observed, so it is not counted.
 
@@ -39,8 +39,8 @@ def failed_removals(
         records: A table as returned by `History.records()`: ``site``, ``status``, ``changed_at`` (UTC).
         relistings: A table as returned by `History.relistings()`: ``site``, ``user_id``, ``key``, ``status``.
         at: The instant to which days are counted.
-        overdue_after: The days after which a pending request counts as not carried out, by site, as from `overdue_days`; of other
-            sites, `STALLED_DAYS`.
+        overdue_after: The days after which a pending request counts as not carried out in the usual time, by site, as from `overdue_days`;
+            of other sites, `STALLED_DAYS`.
 
     Returns:
         One row per site with a request or a relisting, most bad news first, then by name: ``site`` (text), ``requested``

@@ -321,7 +321,7 @@ class HistoryQueries:
             One row per request: ``user_id``, ``key`` (of the record, int64), ``site``, ``requested_after`` and
             ``requested_at`` (UTC: it was made between these two observations; ``requested_after`` is NaT if it may be
             older than the first one), ``ended_after`` and ``ended_at`` (likewise, when it ended), ``end`` (``removed``, ``vanished``,
-            ``unknown``, or ``discovered``: it was refused or not carried out; missing: still pending), ``observed_until``
+            ``unknown``, or ``discovered``: it was refused, or not carried out in the usual time; missing: still pending), ``observed_until``
             (start of the last complete load of its person; NaT: none).
 
         Raises:
@@ -657,7 +657,7 @@ class HistoryQueries:
         return analysis.plan(self.work_queue(as_of, exposure=exposure), minutes)
 
     def failed_removals(self, as_of: When = None) -> pd.DataFrame:
-        """Count per site the removals that failed, were not carried out or were undone: `analysis.failed_removals`.
+        """Count per site the removals that failed, were not carried out in the usual time or were undone: `analysis.failed_removals`.
 
         Args:
             as_of: An instant, or a day (until its end, UTC); None: the end of the last run.

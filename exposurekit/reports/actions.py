@@ -302,7 +302,7 @@ def _first(actions: Sequence[Action], pending: Action | None) -> list[Action]:
 
 
 def _pending_action(data: ReportData, keys: AbstractSet[str]) -> Action | None:
-    """From when on pending removals have to be checked: the day after which the first request counts as not carried out."""
+    """From when on pending removals have to be checked: the day after which the first request is not carried out in the usual time."""
     key = next((one for one in _WITH_PENDING if one in keys), None)
     n, records = data.open_parts[2], data["records"]
     if not n or key is None or "changed_at" not in records:

@@ -234,9 +234,9 @@ class ReportData:
 
     @cached_property
     def open_parts(self) -> tuple[int, int, int, int]:
-        """The parts of the open listings: to do by hand, ticked or waiting for the service, being removed, and not carried out.
+        """The parts of the open listings: to do by hand, ticked or waiting for the service, being removed, and not removed in the usual time.
 
-        A removal request is not carried out if it has been pending for `overdue_days` or more.
+        A request was not carried out in the usual time if it has been pending for `overdue_days` or more.
         """
         columns = [name for name in ("site", "status", "changed_at") if name in self["records"]]
         records = self["records"].loc[analysis.is_open(self["records"]["status"]), columns]

@@ -348,7 +348,7 @@ def _request_successes(data: ReportData) -> str:
 
 
 def _outcomes_of_requests(data: ReportData) -> dict[str, int]:
-    """How many requests were followed by a removal, were refused or not carried out, or are pending."""
+    """How many requests were followed by a removal, were refused or not carried out in the usual time, or are pending."""
     requests = data["removal_requests"]
     outcome = request_outcomes(requests, at=data.as_of)
     return {

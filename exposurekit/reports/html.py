@@ -52,7 +52,7 @@ _HEADINGS = {
     "first_removed": "removed when first seen",
     "followed_days": "after days",
     "group": "opt-out host",
-    "ignored": "not carried out",
+    "ignored": "not carried out in the usual time",
     "gone_days": "days gone",
     "is_doubtful": "looks broken",
     "is_profile_field": "part of a profile",

@@ -67,7 +67,7 @@ MANY_SITES = 5  # more are counted, not named
 _CENSORING_NOTE = "A listing found recently has been followed for only a few days, so the estimated share still listed may be 0% while some are open."
 _FROM_FIRST = "In the title, chart and table, days count from the first observation of a listing"
 _UNREQUESTED = (
-    ", with or without a removal request; requests that were refused or not carried out count as not removed"
+    f", with or without a removal request; requests that were refused, or {NOT_IN_TIME}, count as not removed"
 )
 _SAME_MEDIANS = ". Each site's median is the same from the request; the overall one is not, because some listings had no request"
 _LISTED_KINDS = {"age": "age", "locations": "places", "aliases": "other names", "relations": "relatives"}
@@ -343,7 +343,7 @@ def _change_words(by_site: pd.DataFrame, what: str) -> str:
     rest = int((n > 0).sum()) - len(named)
     others = f" and {n.iloc[len(named) :].sum():,} on {pluralize(rest, 'other site')}" if rest else ""
     sites = f" ({', '.join(named)}{others})" if named else ""
-    why = ": refused or not carried out" if what == FAILED else ""
+    why = f": refused, or {NOT_IN_TIME}" if what == FAILED else ""
     return f"{n.sum():,} {what}{why}{sites}"
 
 
@@ -657,7 +657,7 @@ def _forecast(data: ReportData) -> Section | None:
 
 
 def _failed_removals(data: ReportData) -> Section | None:
-    """Removals that failed, were not carried out or were undone, by site; and the sites that remove nothing."""
+    """Removals that failed, were not carried out in the usual time or were undone, by site; and the sites that remove nothing."""
     table, stalled = data.tables["failed_removals"], data.tables["stalled"]
     if table is None or stalled is None or data.user is not None:
         return None

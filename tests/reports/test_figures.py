@@ -432,7 +432,7 @@ def test_title_and_chart_of_removal_times_have_one_clock(fleet_data):
     assert section.figure.layout.xaxis.title.text == "days from first observation"
     assert f"From the removal request, the overall median is {request} day" in section.text
     assert (
-        "from the first observation of a listing, with or without a removal request; requests that were refused or not carried out count as not removed."
+        "from the first observation of a listing, with or without a removal request; requests that were refused, or not carried out in the usual time, count as not removed."
         in section.points[0]
     )
 
@@ -671,6 +671,14 @@ def stalled(tmp_path_factory):
             "changes": ek.report(history, since=DAWN),
             "changes, live": ek.report(history, since=DAWN, exposure=exposure),
         }
+
+
+def test_column_without_refused_requests_says_in_the_usual_time(stalled):
+    """What was not carried out includes what was refused, as in the verdicts."""
+    section = ek.Section("Ours", table=pd.DataFrame({"site": ["Slow"], "refused": [2], "ignored": [1]}))
+    html = replace(stalled["live"], sections=(section,)).to_html()
+    headings = [re.sub("<[^>]+>", " ", one) for one in re.findall(r"<th\b.*?</th>", html)]
+    assert any("not carried out in the usual time" in one for one in headings)
 
 
 def test_actions_on_one_history_agree(stalled):
