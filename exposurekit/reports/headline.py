@@ -429,7 +429,7 @@ def _history_facts(data: ReportData) -> Iterator[Fact]:
     relistings = data["relistings"]
     listings = relistings.drop_duplicates(["user_id", "key"], keep="last")
     again = statements.relisted_listings(data, says_what=False) if len(relistings) else ""
-    if where := _all_relisted(data):
+    if where := _all_relisted(data, len(listings)):
         again = f"{where}; {again}"
     else:
         again = again.partition(" ")[2] or "no removed listing was listed again"
@@ -622,9 +622,9 @@ def change_finding(data: ReportData) -> str:
     return f"{pluralize(after, 'listing')} {'is' if after == 1 else 'are'} open, {words}."
 
 
-def _all_relisted(data: ReportData) -> str:
-    """The sites of all listings that were listed again; empty if these are many, or may not be named."""
+def _all_relisted(data: ReportData, n: int) -> str:
+    """The sites of the ``n`` listings that were listed again; empty if these are many, or may not be named."""
     outcomes, sites = statements.outcomes_by_site(data), statements.relisting_sites(data)
     if outcomes is None or not sites:
         return ""
-    return f"all on {enumerate_words(sites)}"
+    return statements.all_on(n, sites)

@@ -305,14 +305,19 @@ def removed_and_relisted(data: ReportData) -> pd.DataFrame:
     return relistings[was_removed.transform("any")].drop_duplicates(["user_id", "key"], keep="last")
 
 
+def all_on(n: int, sites: Sequence[str]) -> str:
+    """On which sites all of some listings are, such as ``all on Seekfolk``; of one, its site."""
+    return f"{'all ' if n > 1 else ''}on {enumerate_words(sites)}"
+
+
 def relisted_words(data: ReportData, again: pd.DataFrame) -> str:
     """How many removed listings were listed again, where if that may be said, and how many are removed now; empty if none."""
     if again.empty:
         return ", none listed again so far"
     of_these = {*again["site"].astype("str").map(short)}
     sites = [site for site in relisting_sites(data) if site in of_these]
-    where = f" (all on {enumerate_words(sites)})" if len(sites) == len(of_these) > 0 else ""
     n, twice = len(again), int((again["status"] == REMOVED).sum())
+    where = f" ({all_on(n, sites)})" if len(sites) == len(of_these) > 0 else ""
     were = "was" if n == 1 else "were"
     removed = f", {twice:,} of them removed once more" if twice else ""
     return f": {n:,} {were} {AGAIN}{where}{removed}"

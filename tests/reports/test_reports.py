@@ -410,8 +410,9 @@ def test_last_days_have_their_causes_and_sites(nine_days):
     assert week.table[["site", "listed again"]].to_numpy().tolist() == rows
     bars = [trace.name for trace in week.figure.data if trace.type == "bar"]
     assert bars == ["new, or listed again", "net change"]
-    again = f"all on {site}; 1 of 4 listings ever removed (25%); 1 of them is open now"
+    again = f"on {site}; 1 of 4 listings ever removed (25%); 1 of them is open now"
     assert (cards["listed again"].value, cards["listed again"].qualifier) == ("1", again)
+    assert f": 1 was listed again (on {site})" in cards["removed"].qualifier
     assert cards["removed"].change == f"{MINUS}1 in 7 days"
     assert report.provenance["observed"] == "all 3 people in the last run"
 
