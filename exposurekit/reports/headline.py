@@ -342,7 +342,7 @@ def _request_successes(data: ReportData) -> str:
     """How many requests succeeded, of those that have an outcome; empty without any."""
     n = _outcomes_of_requests(data)
     decided = n[REMOVED] + n[REFUSED] + n[IGNORED]
-    each = " (a listing has one each time that it is listed)" if len(data["relistings"]) else ""
+    each = " (a relisted listing may have several)" if len(data["relistings"]) else ""
     of_all = f"{n[REMOVED]:,} of {pluralize(decided, 'removal request')} with an outcome"
     return f"; {of_all} {'was' if n[REMOVED] == 1 else 'were'} carried out{each}" if decided else ""
 
