@@ -38,8 +38,6 @@ _ASSUMED = (
 )
 _WAITING = "steps that only wait take none"
 NOT_IN_TIME = "not carried out in the usual time"
-IF_DONE = "if all is done"  # the end of the name of a figure
-_COMING = (("removal comes", "removals come"), ("comes", "come"))
 _ROUNDED = 0.05  # the same number with one decimal
 _HALF_MIN = 5  # of so many listings, it is said what holds for half
 _CODE = {  # what analysts can do, and how
@@ -512,7 +510,7 @@ def _forecast_facts(data: ReportData) -> Iterator[Fact]:
             band = f"(95% interval: {low:,}\N{EN DASH}{high:,})"
             best = f"{at_best:,} at best, if every manual removal succeeds by then"
             yield Fact(
-                f"{name} {IF_DONE}",
+                f"{name} if all is done",
                 f"{if_done:,}",
                 f"if all manual work is done now {band}; {best}",
                 detail=_done_basis(data, forecast),
@@ -574,21 +572,30 @@ def outlook(data: ReportData, expected: float | None) -> str:
         data: The data of the report.
         expected: The expected removals of all actions, as the report states them; None: it states none.
     """
-    forecast = data["next_forecast"].to_dict("records")[0]
+    table = data.tables.get("next_forecast")
+    if table is None or table["open"].isna().any():
+        return ""
+    [forecast] = table.to_dict("records")
     removed, later = statements.manual_removals(data, forecast)
-    if pd.isna(forecast["open"]) or not removed + later:
+    if not removed + later:
         return ""
     days, n_open = pluralize(int(forecast["days"]), "day"), sum(statements.forecast_parts(forecast))
     whole = float(data.manual_listings["success_rate"].sum())
     is_whole = expected is not None and abs(expected - whole) < _ROUNDED
     of = f"Of the {expected:,.1f} expected removals" if is_whole else "If all manual work is done now"
-    many = f"about {pluralize(removed, *_COMING[is_whole])}" if removed else "none comes"
+    coming = ("comes", "come") if is_whole else ("removal comes", "removals come")
+    none = "none comes" if is_whole else "no removal comes"
+    many = f"about {pluralize(removed, *coming)}" if removed else none
     instead = f" instead of {n_open:,}" if removed else ""
-    within = f"{many} within {days} ({n_open - removed:,} open listings then{instead})"
-    slow = f"about {later:,} later, on {statements.slow_sites(data, forecast)}" if later else ""
+    parts = [f"{many} within {days} ({pluralize(n_open - removed, 'open listing')} then{instead})"]
+    if later:
+        parts.append(
+            f"about {pluralize(later, 'comes', 'come')} later, on {statements.slow_sites(data, forecast)}"
+        )
     rest = round(whole) - removed - later
-    anyway = f"about {rest:,} would come without manual work, too" if rest > 0 else ""
-    return f"{of}, {enumerate_words([part for part in (within, slow, anyway) if part])}."
+    if rest > 0:
+        parts.append(f"about {rest:,} would come without manual work, too")
+    return f"{of}, {'; '.join(parts)}."
 
 
 def signed_change(more: int, data: ReportData) -> str:

@@ -92,7 +92,6 @@ def build_report(
     to_do = actions.next_actions(data, names | on_page, on_page)
     facts = tuple(_with_trends(form.facts(data), data))
     totals = actions.totals(data, to_do)
-    has_forecast = any(fact.name.endswith(headline.IF_DONE) for fact in facts)
     return Report(
         kind,
         title or form.title(data),
@@ -102,7 +101,7 @@ def build_report(
         data.provenance() | since,
         actions=to_do,
         totals=totals,
-        outlook=headline.outlook(data, _expected(totals or to_do)) if has_forecast and to_do else "",
+        outlook=headline.outlook(data, _expected((*to_do, *totals))) if to_do else "",
         parts=() if data.since is not None else tuple(headline.parts(data)),
         half_hour=actions.half_hour(data) if "work_queue" in names | on_page else "",
         caveat=" ".join(filter(None, (data.stopped, headline.caveat(data)))),
@@ -111,8 +110,8 @@ def build_report(
 
 
 def _expected(rows: Sequence[Action]) -> float | None:
-    """The expected removals of the last row of the actions: their sum, or those of the only one."""
-    return rows[-1].expected
+    """The expected removals of the last row that takes time: the sum, or the only manual work."""
+    return next((row.expected for row in reversed(rows) if row.minutes is not None), None)
 
 
 def _is_idle(section: Section) -> bool:

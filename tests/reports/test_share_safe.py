@@ -30,6 +30,8 @@ from exposurekit.privacy.personal_data_search import PersonalDataSearch
 from exposurekit.privacy.redaction import redacted
 from exposurekit.privacy.vocabulary import is_common
 from exposurekit.reports import leak_check
+from exposurekit.reports.data import ReportSource
+from exposurekit.reports.kinds import build_report, needed_tables
 from exposurekit.reports.leak_check import _chart_texts
 from exposurekit.reports.model import Fact, Removal
 from exposurekit.reports.share_safe import FEW, FEW_HOSTS, FEW_SITES, sharing
@@ -765,6 +767,32 @@ def removals_history(tmp_path_factory):
 def shared_removals(removals_history):
     sections = ["by_site", "coverage", "time_to_removal", "survival"]
     return ek.report(removals_history, share_safe=True, sections=sections)
+
+
+@pytest.mark.parametrize(
+    ("is_shared", "begin", "where"),
+    [
+        (False, "Of the 18.0 expected removals, none", "Gate, Nook and Wall, which declare 30 days or more"),
+        (True, "If all manual work is done now, no removal", "sites that declare 30 days or more"),
+    ],
+)
+def test_outlook_of_a_shared_report_names_no_small_site(blocked, is_shared, begin, where):
+    history, exposure = blocked
+    shared = {"pseudonyms": pseudonyms.load_pseudonyms(), "has_rows": False}
+    source = ReportSource(history, exposure=exposure, **(shared if is_shared else {}))
+    data = source.load(needed_tables("fleet"))
+    numbers = {"open": 35.2, "low": 24.0, "high": 48.0, "of_open": 30.4, "of_gone": 3.4, "of_new": 1.4}
+    queue = data["work_queue"]
+    parts = {
+        "next_forecast": data["next_forecast"].assign(**numbers),
+        "site_outcomes": data["site_outcomes"].assign(declared_days=30),
+        "work_queue": queue[queue["site"].isin(["Gate", "Nook", "Wall"])].assign(success_rate=1.0),
+    }
+    report = build_report("fleet", replace(data, tables=data.tables | parts))
+    assert (
+        report.outlook
+        == f"{begin} comes within 30 days (35 open listings then); about 18 come later, on {where}."
+    )
 
 
 def test_times_to_removal_state_omissions_and_confidence_level(removals_history, shared_removals):
