@@ -34,7 +34,17 @@ function fitting() {
       height: framed.height + t - margin.t,
     };
   }
-  const characters = (line) => line.match(/&[^;\s]+;|./gu) ?? []; // an escaped one is one
+  // An escaped one is one, and the marks around words from right to left belong to the first and the last.
+  const characters = (line) => line.match(/\u2068?(?:&[^;\s]+;|.)\u2069?/gu) ?? [];
+  // Lines of one text: where one ends within such words, these marks enclose its part of them.
+  function isolated(lines) {
+    let isOpen = false;
+    return lines.map((line) => {
+      const text = isOpen ? `\u2068${line}` : line;
+      isOpen = text.lastIndexOf("\u2068") > text.lastIndexOf("\u2069");
+      return isOpen ? `${text}\u2069` : text;
+    });
+  }
   const longest = (texts) => Math.max(0, ...texts.flatMap((text) => String(text).split("<br>")).map((line) => characters(line).length));
   const rowAxes = (layout) => Object.keys(layout).filter((name) => /^yaxis/.test(name) && layout[name]?.ticktext);
   const labelsPx = (layout) => Math.max(40, CHARACTER_PX * longest(rowAxes(layout).flatMap((name) => layout[name].ticktext)));
@@ -152,11 +162,11 @@ function fitting() {
       else lines[lines.length - 1] += ` ${word}`;
     }
     const tail = lines.at(-1).match(/ ?\([^)]*\)$/)?.[0] ?? "";
-    return lines.map((line) => cut(line, room, line.endsWith(tail) ? tail : "")).join("<br>");
+    return isolated(lines).map((line) => cut(line, room, line.endsWith(tail) ? tail : "")).join("<br>");
   }
   function cut(line, room, end = "") {
     const words = characters(line.slice(0, line.length - end.length)), left = Math.max(room - characters(end).length, 4);
-    return words.length > left ? `${words.slice(0, left - 1).join("").trimEnd()}…${end}` : line;
+    return words.length > left ? `${isolated([words.slice(0, left - 1).join("").trimEnd()])}…${end}` : line;
   }
   function wrapTitle(title, width) {
     return title && title.text ? { ...title, text: wrap(title.text, width / CHARACTER_PX).join("<br>") } : title;
@@ -165,9 +175,9 @@ function fitting() {
     const lines = [""];
     for (const word of text.split(" ")) {
       const longer = `${lines.at(-1)} ${word}`.trim();
-      if (longer.length > room && lines.at(-1)) lines.push(word); else lines[lines.length - 1] = longer;
+      if (characters(longer).length > room && lines.at(-1)) lines.push(word); else lines[lines.length - 1] = longer;
     }
-    return lines;
+    return isolated(lines);
   }
   // Extend the axis of a trace so that its texts, in two lines if wished, fit into a plot of this width. A log axis, or one of
   // dates, categories or descending numbers, stays as it is.
@@ -188,7 +198,7 @@ function fitting() {
     const offset = (index) => Math.abs(index - line.length / 2);
     const middle = spaces.sort((one, other) => offset(one) - offset(other))[0];
     if (line.length * CHARACTER_PX < SHORT_PX || !middle) return text;
-    return `  ${line.slice(0, middle)}<br>  ${line.slice(middle + 1)}`;
+    return isolated([`  ${line.slice(0, middle)}`, `  ${line.slice(middle + 1)}`]).join("<br>");
   }
   return { fit, wrapTitle };
 }

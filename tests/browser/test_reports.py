@@ -388,6 +388,22 @@ def test_names_from_right_to_left_leave_numbers_where_they_are(tmp_path, site):
         assert middles == sorted(middles) != []
 
 
+@pytest.mark.parametrize("site", LEFTWARD)
+def test_each_line_of_a_narrow_label_isolates_its_words(tmp_path, site):
+    """A mark that encloses words from right to left has no effect beyond the line that it is on."""
+    name = " ".join([site] * 3)
+    with seen_through(Service({1: Person([a_record(1)])})) as exposure:
+        figure = charts.by_site(analysis.by_site(exposure.records().assign(site=f"{name} 24")))
+        ek.report(exposure, tmp_path / "fleet.html", sections=[ek.Section("Ours", figure=figure)])
+    with opened(tmp_path / "fleet.html", width=390) as (page, _):
+        drawn(page)
+        lines = page.locator("#ours-chart .ytick tspan.line").all_text_contents()
+    marked = [line for line in lines if line != "24"]
+    assert len(marked) > 1
+    for line in marked:
+        assert re.fullmatch(r"\u2068[^\u2068\u2069]+\u2069( 24|\N{HORIZONTAL ELLIPSIS})?", line)
+
+
 def test_small_counts_have_each_tick_once(tmp_path):
     days = pd.date_range("2026-03-01", periods=3, tz="UTC")
     runs = pd.DataFrame({"at": days, "people": 1, "unseen": 0})
