@@ -75,6 +75,16 @@ def spans(text: str) -> tuple[Word, ...]:
 
 def canonical(tokens: tuple[str, ...]) -> tuple[str, ...]:
     """Abbreviate the words of addresses, and drop the "at" and "dot" of spelled-out email addresses."""
+    return abbreviated(with_state_codes(tokens))
+
+
+def abbreviated(tokens: tuple[str, ...]) -> tuple[str, ...]:
+    """Abbreviate the words of streets and towns; states have their codes already."""
+    return tuple(SHORT.get(token, token) for token in tokens)
+
+
+def with_state_codes(tokens: tuple[str, ...]) -> tuple[str, ...]:
+    """Replace the names of states by their codes, and drop "at" and "dot"."""
     short: list[str] = []
     for token in tokens:
         if token in ("at", "dot"):
@@ -84,7 +94,7 @@ def canonical(tokens: tuple[str, ...]) -> tuple[str, ...]:
             if state := _STATES.get(tuple(short[-length:])):
                 short[-length:] = [state]
                 break
-    return tuple(SHORT.get(token, token) for token in short)
+    return tuple(short)
 
 
 def ascii_digits(text: str) -> str:

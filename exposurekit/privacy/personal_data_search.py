@@ -10,9 +10,19 @@ from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
 
-from exposurekit.privacy.normalize import Word, ascii_digits, canonical, decoded, readings, spans, words
+from exposurekit.privacy.normalize import (
+    Word,
+    abbreviated,
+    ascii_digits,
+    canonical,
+    decoded,
+    readings,
+    spans,
+    with_state_codes,
+    words,
+)
 from exposurekit.privacy.vocabulary import is_common
-from exposurekit.text.us_addresses import street
+from exposurekit.text.us_addresses import street_words
 from exposurekit.text.words import GENERATIONS, TITLES, without_umlauts
 
 MIN_CHARACTERS = 6  # shorter values occur in any text
@@ -123,7 +133,7 @@ class PersonalDataSearch:
         A street is also found without its apartment.
         """
         whole = decoded(_text(address))
-        bare = street(whole) if kind == "street" else None
+        bare = " ".join(street_words(whole)) if kind == "street" else ""
         for line in {whole, bare or whole}:
             self._add_canonical(kind, line, MIN_CHARACTERS)
 
@@ -180,8 +190,10 @@ class PersonalDataSearch:
                 self._match("name", index.singles.get(family + initial, ()))
 
     def _add_canonical(self, kind: str, value: str, min_characters: int) -> None:
-        tokens = canonical(words(value))
-        if self._canonical.may_contain(tokens) and len("".join(tokens)) >= min_characters:
+        spelled = with_state_codes(words(value))
+        tokens = abbreviated(spelled)
+        # Measured as spelled: 9 Lake Rd is long enough. States have their codes, because one alone identifies nobody.
+        if self._canonical.may_contain(tokens) and len("".join(spelled)) >= min_characters:
             self._match(kind, self._canonical.sequence(tokens))
 
     def _add_reading(self, position: int, reading: str) -> None:
@@ -301,12 +313,12 @@ class _Index(_Lines):
         word, before = line.words[at], line.words[at - 1] if at else None
         for name in _names_in(word.text):
             self.singles[name].add(line.position)
+            if before is not None and before.text in TITLES:
+                self.titled[name].add(line.position)
+            for initial in _initials(line.words, at):
+                self.initials[initial, name].add(line.position)
         for part in _run_on_names(word.text):
             self.run_on[part].add(line.position)
-        if before is not None and before.text in TITLES:
-            self.titled[word.text].add(line.position)
-        for initial in _initials(line.words, at):
-            self.initials[initial, word.text].add(line.position)
 
 
 def _names_in(word: str) -> tuple[str, ...]:

@@ -154,15 +154,26 @@ def street(line: str) -> str | None:
     >>> street("12 Fifth Avenue"), street("Fifth Avenue")
     ('12 5th ave', None)
     """
-    parts = address_words(line)
+    spelled = street_words(line)
+    return " ".join(SHORT.get(word, word) for word in spelled) if spelled else None
+
+
+def street_words(line: str) -> list[str]:
+    """Split a street line into words as they are spelled, without the apartment; empty without a house or box number.
+
+    >>> street_words("Apt. 4, 12 Acorn Street")
+    ['12', 'acorn', 'street']
+    """
+    spelled = location_words(line)
+    parts, start = [SHORT.get(word, word) for word in spelled], 0
     if parts[:1] == ["unit"]:
         if not _is_number(parts[1:2]):
-            return None
-        parts = parts[2:]
-    parts = _without_unit(parts)
+            return []
+        start = 2
+    parts = _without_unit(parts[start:])
     numbered = any(any(char.isdigit() for char in word) and not _ORDINAL.fullmatch(word) for word in parts)
     named = any(word.isalpha() and len(word) > 1 for word in parts)
-    return " ".join(parts) if numbered and named else None
+    return spelled[start : start + len(parts)] if numbered and named else []
 
 
 def _without_unit(parts: list[str]) -> list[str]:

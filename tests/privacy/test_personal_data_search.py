@@ -19,7 +19,10 @@ def kinds_in(text, **options):
     search.add_full_name("Dr. Wren Otterwick Jr., MD")
     search.add_address("street", "12 Elderberry Lane")
     search.add_address("street", "7 Quillfern St #4")
+    search.add_address("street", "9 Lake Rd")
+    search.add_address("street", "5 Hill Street, Apt. 12")
     search.add_address("place", "Oakmere, CA")
+    search.add_address("place", "Summit, NJ")
     search.add_key("s3cr3t-k3y")
     search.add_phone("+1 (555) 012-3456")
     search.add_birth_date(date(1980, 3, 5))
@@ -42,6 +45,7 @@ WRITTEN = {  # ways to write each kind of value
         *("O. Fennimoor", "O Fennimoor", "O.Q. Fennimoor", "Fennimoor, O.", "Ms. Fennimoor"),
         *("user ofennimoor", "fennimooro@x.example", "Zoe Traeumer"),
         *("https://x.example/odalysfennimoor80", "odalys.fennimoor1980", "ofennimoor80", "fennimoor_odalys2"),
+        *("o.fennimoor80", "O. Fennimoor1980", "Ms. Fennimoor2"),
         # other scripts and encodings
         *("Od\u0430lys F\u0435nnim\u043e\u043er", "Oda\u3164lys Fennimoor"),
         *("https://x.example/p/T2RhbHlzIEZlbm5pbW9vcg==", "%u004fdalys Fennimoor", "\\u{4f}dalys Fennimoor"),
@@ -56,8 +60,9 @@ WRITTEN = {  # ways to write each kind of value
         "12 Elderberry Ln.",
         "7 Quillfern Street",
         "7 Quillfern St, Unit 4",
+        *("9 Lake Rd", "9 LK ROAD", "5 Hill St", "5 Hl St, Unit 12"),
     ],
-    "place": ["Oakmere, California"],
+    "place": ["Oakmere, California", "Summit, NJ", "summit new jersey", "Smt, NJ"],
     "key": ["s3cr3t-k3y"],
     "phone": [
         *("5550123456", "+1.555.012.3456", "(555) 012-3456", "012-3456", "555\u00b7012\u00b73456"),
@@ -139,12 +144,14 @@ def test_instant_is_no_phone_number():
 
 
 def test_short_values_are_not_searched_for():
-    search = PersonalDataSearch(["a-1 00 1 lee 12345 911"])
+    search = PersonalDataSearch(["a-1 00 1 lee 12345 911", "5 Elm, NE"])
     for value in ("a-1", "00 1", "Lee", "12345", ""):
         search.add("reference", value)
     search.add_name("", "Lee")
     search.add_full_name("Lee")
     search.add_phone("911")
+    search.add_address("street", "5 Elm")
+    search.add_address("place", "Nebraska")
     assert not search.kinds
 
 
