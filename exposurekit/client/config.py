@@ -94,9 +94,8 @@ def _from_environment(names: Iterable[str]) -> dict[str, str | None]:
     fields: dict[str, Any] = dict.fromkeys(names, (str | None, None))
     try:
         values = dict(create_model("Environment", __base__=Environment, **fields)())
-        return {
-            name: value and value.strip() for name, value in values.items()
-        }  # files of secrets end a line
+        # A secret mounted as a file ends with a line end.
+        return {name: value and value.strip() for name, value in values.items()}
     except OSError as error:
         problem = f".env cannot be read: {error.strerror}"
     except UnicodeDecodeError:  # it holds what the file does

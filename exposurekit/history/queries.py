@@ -187,9 +187,8 @@ class HistoryQueries:
         counts = analysis.diff_counts(changes, int(why["open"].iloc[-1]))
         by_site = analysis.diff_by_site(changes, before)
         runs = reader.runs()
-        loaded = runs.loc[
-            runs["finished_at"] <= pd.Timestamp(after), ["whole", "partial"]
-        ]  # perhaps not listed
+        # People without listings were observed, too.
+        loaded = runs.loc[runs["finished_at"] <= pd.Timestamp(after), ["whole", "partial"]]
         listed = before[["total", analysis.VANISHED, analysis.UNKNOWN]]
         is_first = not (loaded.to_numpy().any() or listed.to_numpy().any())
         return Diff(changes, counts, by_site, why, after, end, is_first=is_first)
