@@ -1,7 +1,9 @@
 """Arrow tables to pandas, without loss."""
 
 import contextlib
+import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Protocol, runtime_checkable
 
@@ -125,6 +127,18 @@ def take(values: Any, rows: NDArray[np.int64]) -> Any:
     return kind.__from_arrow__(pc.take(array, indices, memory_pool=POOL))
 
 
+@dataclass(slots=True)
+class _PoolUses:
+    """The uses of `system_memory` under way, of several threads perhaps, and the pool from before the first."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    count: int = 0
+    before: pa.MemoryPool = field(default_factory=pa.default_memory_pool)
+
+
+_USES = _PoolUses()
+
+
 @contextlib.contextmanager
 def system_memory() -> Iterator[None]:
     """Let all of this process, also pandas, take Arrow's memory from `POOL` meanwhile.
@@ -134,12 +148,18 @@ def system_memory() -> Iterator[None]:
     ...     pa.default_memory_pool().backend_name
     'system'
     """
-    before = pa.default_memory_pool()
-    pa.set_memory_pool(POOL)
+    with _USES.lock:
+        if not _USES.count:
+            _USES.before = pa.default_memory_pool()
+            pa.set_memory_pool(POOL)
+        _USES.count += 1
     try:
         yield
     finally:
-        pa.set_memory_pool(before)
+        with _USES.lock:
+            _USES.count -= 1
+            if not _USES.count:
+                pa.set_memory_pool(_USES.before)
 
 
 def is_in(column: "pd.Series[Any]", values: "pd.Series[Any]") -> NDArray[np.bool_]:

@@ -110,6 +110,18 @@ def test_memory_is_of_the_system_until_an_error():
     assert pa.default_memory_pool().backend_name == before
 
 
+def test_memory_is_of_the_system_until_the_last_use_ends():
+    """Of two reports that overlap, the one that began first may end first."""
+    before = pa.default_memory_pool().backend_name
+    first, second = arrow.system_memory(), arrow.system_memory()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert pa.default_memory_pool().backend_name == "system" != before
+    second.__exit__(None, None, None)
+    assert pa.default_memory_pool().backend_name == before
+
+
 @pytest.mark.parametrize("chunks", [[], [["b", None]], [["b"], [], ["a", None]]])
 @pytest.mark.parametrize("kind", [pa.large_string(), pa.list_(pa.string())])
 @pytest.mark.parametrize("at_once", [2, 100])
