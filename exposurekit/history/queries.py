@@ -701,7 +701,7 @@ class HistoryQueries:
             return {}
         until = self.reader.instant(as_of, latest)
         moves = self.reader.transitions("record", ("site",), "day", latest.upto, until=until)
-        return stalled_sites(moves, until)
+        return stalled_sites(self.removal_requests(as_of), moves, until)
 
     def precision(self, as_of: When = None) -> pd.DataFrame:
         """Estimate the share of each site's findings that are about the person, from labels: `analysis.precision`.

@@ -1,33 +1,33 @@
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime, timedelta
 
 import pandas as pd
 import pytest
 
 from exposurekit.analysis.stalled_sites import stalled_sites
 
-AT = datetime(2026, 3, 1, tzinfo=UTC)
+AT = datetime(2026, 3, 1, 8, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
-    ("moves", "requests"),
+    ("made", "closed", "waiting"),
     [
-        ([("pending removal", 14, 3)], 3),
-        ([("pending removal", 13, 3)], 0),
-        ([("pending removal", 30, 2)], 0),
-        ([("pending removal", 30, 5), ("discovered", 20, 2)], 3),
-        ([("pending removal", 30, 4), ("discovered", 20, 2)], 0),  # a refusal is an answer
-        ([("pending removal", 30, 5), ("unknown", 20, 2)], 3),
-        ([("pending removal", 30, 4), ("unknown", 1, 2)], 0),  # two people left the service
-        ([("pending removal", 14, 3), ("removed", 1, 1)], 0),
-        ([("pending removal", 14, 3), ("vanished", 1, 1)], 0),
-        ([("discovered", 14, 3)], 0),
+        ([(14, None, 3)], [], 3),
+        ([(13, None, 3)], [], 0),
+        ([(30, None, 2)], [], 0),
+        ([(30, None, 3), (30, "discovered", 2)], [], 3),
+        ([(30, None, 2), (30, "discovered", 2)], [], 0),  # a refusal is an answer
+        ([(30, None, 3), (30, "unknown", 2)], [], 3),
+        ([(30, None, 2), (30, "unknown", 2)], [], 0),  # two people left the service
+        ([(30, None, 3), (2, "unknown", 1), (2, "discovered", 1)], [], 3),  # however old theirs are
+        ([(14, None, 3)], ["removed"], 0),
+        ([(14, None, 3)], ["vanished"], 0),
+        ([], ["discovered"], 0),
     ],
 )
-def test_a_site_with_requests_and_no_removals_is_stalled(moves, requests):
-    table = pd.DataFrame(moves, columns=["status", "days", "n"]).assign(site="Wall")
-    day = (AT.date() - date(1970, 1, 1)).days - table["days"]
-    was = table["status"].map(dict.fromkeys(("discovered", "unknown"), "pending removal")).astype("str")
-    message = f"{requests} removal requests were not carried out within 14 days"
-    assert stalled_sites(table.assign(day=day, prev_status=was), AT) == (
-        {"Wall": message} if requests else {}
-    )
+def test_a_site_with_requests_and_no_removals_is_stalled(made, closed, waiting):
+    ends = [(AT + timedelta(hours=12, days=-days), end) for days, end, n in made for _ in range(n)]
+    requests = pd.DataFrame(ends, columns=["requested_at", "end"]).assign(site="Wall")
+    requests = requests.astype({"requested_at": "datetime64[us, UTC]", "end": "str"})
+    transitions = pd.DataFrame({"site": "Wall", "status": ["pending removal", *closed]})
+    message = f"{waiting} removal requests were not carried out within 14 days"
+    assert stalled_sites(requests, transitions, AT) == ({"Wall": message} if waiting else {})
