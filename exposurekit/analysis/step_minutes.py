@@ -10,8 +10,12 @@ from exposurekit.errors import InvalidArgument, MissingColumns
 
 STEP_MINUTES = 2.0
 # A step that only waits takes no minutes; one that then says what to do takes some.
-_THEN = r"(?!.*(?:[,;.]|\b(?:and|then)\b)\s*(?:then\s+)?(?:answer|call|choose|click|confirm|enter|follow|go|open|press|reply|select|send|type)\b)"
-WAITING = rf"(?i)^{_THEN}\s*(?:please\s+|then\s+)?(?:(?:wait|await)\b|(?:allow|come back|check back)\b.*\b(?:hour|day|week|month)s?\b)"
+_VERBS = (
+    r"answer|call|check(?!\s+back)|choose|click|complete|confirm|contact|copy|e-?mail|enter|fill|follow|go|open|press|reply|request"
+    "|search|select|send|sign|submit|type|upload|use|verify|write"
+)
+_THEN = rf"(?!.*(?:[,;.\n]|\b(?:and|then)\b)\s*(?:then\s+)?(?:{_VERBS})\b)"
+WAITING = rf"(?is)^{_THEN}\s*(?:please\s+|then\s+)?(?:(?:wait|await)\b|(?:allow|come back|check back)\b.*\b(?:hour|day|week|month)s?\b)"
 PAUSE_MINUTES = 30.0  # a longer time is a pause
 CATCH_UP_MINUTES = 0.05  # a tick so soon after the last one records work that was done before
 # What is known before anything was timed, in logarithms of minutes: how much ticks on a site differ, and sites from the

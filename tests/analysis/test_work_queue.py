@@ -220,6 +220,30 @@ def test_steps_that_only_wait_take_no_minutes():
     assert cells(work_queue(followed), "minutes") == [(3.0 + 2 * 2.0,)]
 
 
+@pytest.mark.parametrize(
+    ("step", "minutes"),
+    [
+        *(
+            (f"Wait a week, then {verb} it.", 5.0)
+            for verb in ("check", "complete", "contact", "email", "e-mail")
+        ),
+        *((f"Wait for the email and {verb} it.", 5.0) for verb in ("fill in", "request", "search", "sign")),
+        *(
+            (f"Wait a day; {verb} it.", 5.0)
+            for verb in ("copy", "submit", "upload", "use", "verify", "write to")
+        ),
+        ("Wait a day.\nClick the link.", 5.0),
+        ("Wait a day.\n\nThen answer", 5.0),
+        ("Wait a day\nSend the form", 5.0),
+        ("Allow\n72 hours.", 3.0),
+        ("Wait a day, then check back in a week.", 3.0),
+        ("Wait a day.\nThe site then removes it.", 3.0),
+    ],
+)
+def test_a_step_that_waits_and_then_acts_takes_minutes(step, minutes):
+    assert cells(work_queue(steps(alert(1, 0, 7), step=[step])), "minutes") == [(minutes,)]
+
+
 def test_sister_sites_are_grouped_and_share_one_visit():
     out = "Open https://optout.example/"
     table = work_queue(
