@@ -18,7 +18,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import exposurekit
-from exposurekit.analysis.manual_tasks import LISTED_NAME, NOT_ON_FILE, PAGE_TITLE, Task
+from exposurekit.analysis.manual_tasks import (
+    AGE,
+    CONTAINS,
+    LISTED_NAME,
+    LOCATIONS,
+    NO_VALUE_TEXTS,
+    NOT_ON_FILE,
+    PAGE_TITLE,
+    REFERENCE,
+    Task,
+)
 from exposurekit.errors import InvalidArgument, NotFound, warn
 from exposurekit.exposure import Exposure
 from exposurekit.frames import TABLES, from_arrow
@@ -218,7 +228,7 @@ def _harmless(table: pd.DataFrame, source: Exposure | History | None) -> pd.Data
     harmless = with_index(redacted(table))
     if source is not None:
         cells = harmless.select_dtypes(exclude=["number", "datetimetz"])
-        texts = [str(cell) for name in cells for cell in cells[name].explode().dropna().unique()]
+        texts = [str(cell) for _, column in cells.items() for cell in column.explode().dropna().unique()]
         exposure, history = (source, None) if isinstance(source, Exposure) else (None, source)
         leak_check.check_texts([*texts, *map(str, harmless.columns)], exposure, history)
     return harmless
@@ -257,21 +267,24 @@ def _csv(table: pd.DataFrame, _about: Mapping[str, str], _name: str) -> bytes:
 
 def _with_days(table: pd.DataFrame) -> pd.DataFrame:
     """A table to read: a date of birth is a day, unless one has a time."""
-    if _BIRTH_DATE not in table or not isinstance(table[_BIRTH_DATE].dtype, pd.DatetimeTZDtype):
-        return table
-    days = table[_BIRTH_DATE].dt.tz_convert("UTC")
-    if (days != days.dt.normalize())[days.notna()].any():
-        return table
-    return table.assign(**{_BIRTH_DATE: days.dt.date.astype("object").where(days.notna(), None)})
+    table = table.copy(deep=False)
+    for position, (name, column) in enumerate([*table.items()]):  # a joined table may have two
+        if name != _BIRTH_DATE or not isinstance(column.dtype, pd.DatetimeTZDtype):
+            continue
+        days = column.dt.tz_convert("UTC")
+        if not (days != days.dt.normalize())[days.notna()].any():
+            table.isetitem(position, days.dt.date.astype("object").where(days.notna(), None))
+    return table
 
 
 def _excel(table: pd.DataFrame, about: Mapping[str, str], name: str) -> bytes:
-    table = _with_days(with_index(table))
+    table = with_index(table)
+    _check_names(table)
+    table = _with_days(table)
     if len(table) > EXCEL_ROWS:
         raise InvalidArgument(
             f"Excel holds {EXCEL_ROWS:,} rows, and the table has {len(table):,}: write a .csv or a .parquet"
         )
-    _check_names(table)
     flat = pd.DataFrame({str(name): _column(_in_lines(table[name])) for name in table})
     _check_lengths(flat)
     notes = pd.DataFrame({"about": [*about], "value": [*about.values()]}, dtype="object")
@@ -444,7 +457,7 @@ def _checkbox(task: Task, on_file: set[tuple[str, str]], *, begins: bool) -> Ite
             continue
         if label == _BEGIN and not begins:
             continue
-        is_copied = (label.startswith(task.values_label) and text != NOT_ON_FILE) or label == "Reference"
+        is_copied = (label.startswith(task.values_label) and text != NOT_ON_FILE) or label == REFERENCE
         if text in (task.address, task.begin):
             markup = pointed_at(text)
         else:
@@ -521,11 +534,17 @@ def _digest(one: Removal, task: Task | None, number: int) -> str:
     parts = [one.site or "", one.guide or "", *one.steps]
     if task:
         # Without what changes by itself: a site that knows a year of birth shows another age each year.
-        facts = [text for label, text in task.facts if label not in ("Age", "Locations", "Contains")]
+        facts = [text for label, text in task.facts if label not in (AGE, LOCATIONS, CONTAINS)]
         parts += [task.person, *facts, task.address or ""]
-    if not (task and task.facts):  # nothing else distinguishes the listings of a pseudonym
+    if not (task and _is_distinct(task)):
         parts.append(str(number))
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+
+
+def _is_distinct(task: Task) -> bool:
+    """Whether its address or reference distinguishes a listing from others of its person and site; no pseudonym has one."""
+    reference = dict(task.facts).get(REFERENCE)
+    return bool(task.facts) and (bool(task.address) or reference not in (None, *NO_VALUE_TEXTS))
 
 
 def _queue_table(data: ReportData, queue: tuple[Removal, ...]) -> pd.DataFrame:

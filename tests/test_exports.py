@@ -354,16 +354,38 @@ def test_days_before_the_calendar_of_excel_are_text(tmp_path, days):
         ("huge", "t.parquet", {"include_personal": True}, "integers of more than 64 bits"),
         ("joined", "t.parquet", {"include_personal": True}, "Two columns of the table have the same name"),
         ("joined", "t.xlsx", {"include_personal": True}, "Two columns of the table have the same name"),
+        ("joined", "t.parquet", {}, "Two columns of the table have the same name"),
+        ("joined", "t.xlsx", {}, "Two columns of the table have the same name"),
+        ("born", "t.xlsx", {"include_personal": True}, "Two columns of the table have the same name"),
     ],
 )
 def test_unsupported_export_is_refused_with_a_hint(*, exposure, tmp_path, kind, name, options, message):
     mixed = pd.DataFrame({"site": [1, "Zinnia"]}, dtype=object)
     of = {"table": exposure.records(), "exposure": exposure, "nothing": None, "mixed": mixed}
     of |= {"huge": pd.DataFrame({"n": [10**20]}, dtype=object), "joined": pd.concat([mixed, mixed], axis=1)}
+    born = pd.DataFrame({"birth_date": pd.to_datetime(["1980-02-29"], utc=True)})
+    of |= {"born": pd.concat([born, born], axis=1)}
     with pytest.raises((ConfigurationError, InvalidArgument), match=re.escape(message)) as refused:
         ek.export(of[kind], tmp_path / name, **options)
     assert "Zinnia" not in str(refused.value)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_joined_table_in_csv_has_both_columns_of_a_name(tmp_path):
+    born = pd.to_datetime(["1980-02-29", None], utc=True)
+    one = pd.DataFrame({"site": ["Seekfolk", "x.example"], "kind": ["record", "link"], "birth_date": born})
+    one = one.assign(name=["Odalys Fennimoor", None], address1=["12 Kite Lane", None])
+    joined = pd.concat([one, one.assign(name="Juniper Otterwick")], axis=1)
+    with pytest.warns(UserWarning, match="6 of 10 columns are left out"):
+        shared = ek.export(joined, tmp_path / "shared.csv").read_text()
+    assert shared == "site,kind,site,kind\nSeekfolk,record,Seekfolk,record\n,link,,link\n"
+    whole = ek.export(joined, tmp_path / "whole.csv", include_personal=True).read_text()
+    assert whole.count("1980-02-29,") == 2
+    with pytest.warns(UserWarning, match="2 of 3 columns"):  # neither name is left
+        ek.export(joined[["name"]].assign(n=1), tmp_path / "names.xlsx")
+    for named in ("Odalys Fennimoor", "Juniper Otterwick"):
+        with pytest.raises(Leak):
+            ek.export(joined.assign(n=1, label=named), tmp_path / "leak.csv")
 
 
 @pytest.mark.parametrize("name", ["all.csv", "all.xlsx", "all.parquet", "queue.md", "fleet.html"])
@@ -536,6 +558,14 @@ def test_a_calendar_task_keeps_its_id_when_ages_change(tmp_path):
     first = uid("a.ics", age=45, locations=["Oakmere, CA"])
     assert uid("b.ics", age=46, locations=["Oakmere, CA", "Tall Pines, OR"]) == first
     assert uid("c.ics", href="https://seekfolk.example/12") != first
+
+
+def test_listings_without_address_and_reference_have_own_ids(personal):
+    listings = [a_record(number, href="", reference_id="") for number in (11, 12)]
+    service = Service({1: Person(listings, alerts=[an_alert("Found", one) for one in listings])})
+    with seen_through(service) as exposure:
+        todos = tasks_of(personal(exposure, "queue.ics")).walk("VTODO")
+    assert len({str(task["UID"]) for task in todos}) == len(todos) == 2
 
 
 @pytest.mark.parametrize("name", ["queue.md", "queue.ics"])

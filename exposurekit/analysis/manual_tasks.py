@@ -28,6 +28,7 @@ from exposurekit.text.words import words
 LISTING = ("name", "age", "locations", "reference_id", "user_fields_required_for_removal")
 NOT_ON_FILE = "not on file"
 LISTED_NAME, PAGE_TITLE = "Name as listed", "Title of the page"
+AGE, LOCATIONS, REFERENCE, CONTAINS = "Age", "Locations", "Reference", "Contains"
 NO_VALUE_TEXTS = ("not shown", "none")  # for a fact that the listing does not show; for a missing reference
 NO_VALUES = (
     "Names on file and form values are missing, because a history does not store the profiles of users. "
@@ -128,7 +129,7 @@ class Task:
     @property
     def values_to_enter(self) -> tuple[FormValue, ...]:
         """The values that the form requires; for a page, the values on file of the kinds that the page contains."""
-        reference = dict(self.facts).get("Reference") if self.asks_reference and self.entries else None
+        reference = dict(self.facts).get(REFERENCE) if self.asks_reference and self.entries else None
         first = (FormValue("reference_id", reference, required=True),) if reference else ()
         return (*first, *(value for value in self.entries if self._comes_first(value)))
 
@@ -165,7 +166,7 @@ class Task:
     @property
     def page_fields(self) -> tuple[str, ...]:
         """The fields of the specification that a page contains."""
-        kinds = dict(self.facts).get("Contains", "") if self.site is None else ""
+        kinds = dict(self.facts).get(CONTAINS, "") if self.site is None else ""
         return tuple(_PAGE_KINDS.get(kind, kind) for kind in kinds.split(", ") if kind)
 
     @property
@@ -176,7 +177,7 @@ class Task:
     @property
     def line(self) -> str:
         """The identifying facts on one line."""
-        first = [pair for label in (LISTED_NAME, "Reference") for pair in self.facts if pair[0] == label]
+        first = [pair for label in (LISTED_NAME, REFERENCE) for pair in self.facts if pair[0] == label]
         rest = [pair for pair in self.facts if pair not in first]
         facts = " · ".join(
             text if label in (LISTED_NAME, PAGE_TITLE) else f"{label.lower()} {text}"
@@ -389,7 +390,7 @@ def _facts(row: Mapping[str, Any], site: str | None) -> Iterator[tuple[str, str]
     if site is None:
         yield PAGE_TITLE, _text(row.get("link_title")) or _text(row.get("link_url")) or "no title"
         if kinds := _texts(row.get("link_contains")):
-            yield "Contains", ", ".join(kinds)
+            yield CONTAINS, ", ".join(kinds)
         return
     if "name" not in row:
         return
@@ -398,9 +399,9 @@ def _facts(row: Mapping[str, Any], site: str | None) -> Iterator[tuple[str, str]
     name = _text(row.get("name"))
     if name is None or _text(row.get("person")) != listed_as(name):
         yield LISTED_NAME, name or no_value
-    yield "Age", no_value if is_missing(age) else str(int(age))  # type: ignore[arg-type]
-    yield "Locations", "; ".join(_texts(row.get("locations"))) or no_value
-    yield "Reference", reference or none
+    yield AGE, no_value if is_missing(age) else str(int(age))  # type: ignore[arg-type]
+    yield LOCATIONS, "; ".join(_texts(row.get("locations"))) or no_value
+    yield REFERENCE, reference or none
 
 
 def _entries(row: Mapping[str, Any]) -> Iterator[FormValue]:

@@ -1,6 +1,8 @@
 """Redact tables: keep allow-listed columns, then check that no removed value remains in them."""
 
+import itertools
 import re
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
@@ -98,7 +100,11 @@ def with_harmless_columns(frame: pd.DataFrame) -> pd.DataFrame:
         matrix = frame.select_dtypes("number").copy()
         matrix.attrs.clear()
         return matrix
-    harmless = pd.DataFrame(dict(_harmless_columns(frame)), index=frame.index)
+    columns = [*_harmless_columns(frame)]
+    harmless = pd.DataFrame(dict(enumerate(columns)), index=frame.index)
+    harmless.columns = pd.Index(
+        [str(column.name) for column in columns]
+    )  # a joined table may have two of one name
     table = harmless if _stays(frame.index.name, frame.index.to_series()) else harmless.reset_index(drop=True)
     table = _without_hosts(table) if "site" in table else table
     table.attrs = {
@@ -111,13 +117,15 @@ def with_harmless_columns(frame: pd.DataFrame) -> pd.DataFrame:
 
 def find_values(frame: pd.DataFrame, search: PersonalDataSearch) -> None:
     """Search for the personal values of a table; the column names determine their kind."""
-    for name in frame.columns.intersection([*_SINGLE_COLUMNS]):
-        if not pd.api.types.is_numeric_dtype(frame[name].dtype):
-            for value in _unique(frame[name]):
-                _SINGLE_COLUMNS[name](search, value)
+    positions: dict[Any, list[int]] = defaultdict(list)  # of a joined table two columns may have one name
+    for position, (name, column) in enumerate(frame.items()):
+        positions[name].append(position)
+        if name in _SINGLE_COLUMNS and not pd.api.types.is_numeric_dtype(column.dtype):
+            for value in _unique(column):
+                _SINGLE_COLUMNS[str(name)](search, value)
     for columns, add in _COLUMNS_TOGETHER.items():
-        if {*columns} <= {*frame.columns}:
-            for values in frame[[*columns]].dropna().drop_duplicates().itertuples(index=False):
+        for together in itertools.product(*(positions.get(name, ()) for name in columns)):
+            for values in frame.iloc[:, [*together]].dropna().drop_duplicates().itertuples(index=False):
                 add(search, *values)
 
 
@@ -208,11 +216,11 @@ _COLUMNS_TOGETHER: dict[tuple[str, ...], Callable[..., None]] = {
 }
 
 
-def _harmless_columns(frame: pd.DataFrame) -> Iterator[tuple[str, "pd.Series[Any]"]]:
+def _harmless_columns(frame: pd.DataFrame) -> Iterator["pd.Series[Any]"]:
     for index, name in enumerate(frame.columns):
         values = frame.iloc[:, index]
         if _stays(name, values) or not {*_FIXED_TEXTS.get(name, ())}.isdisjoint(frame.columns):
-            yield name, _without_unused_categories(values)
+            yield _without_unused_categories(values)
 
 
 def _stays(name: Any, values: "pd.Series[Any]") -> bool:
@@ -237,4 +245,9 @@ def _without_hosts(table: pd.DataFrame) -> pd.DataFrame:
         return table.drop(columns="site")
     if "kind" not in table:
         return table
-    return table.assign(site=table["site"].astype("str").where(table["kind"].isin(_LISTING_KINDS)))
+    is_listing = table.loc[:, table.columns == "kind"].isin(_LISTING_KINDS).all(axis="columns")
+    table = table.copy(deep=False)
+    for position, (name, column) in enumerate([*table.items()]):
+        if name == "site":
+            table.isetitem(position, column.astype("str").where(is_listing).array)
+    return table
