@@ -24,7 +24,6 @@ from exposurekit.analysis.manual_tasks import (
     LISTED_NAME,
     LOCATIONS,
     NO_VALUE_TEXTS,
-    NOT_ON_FILE,
     PAGE_TITLE,
     REFERENCE,
     Task,
@@ -448,6 +447,7 @@ def _checkbox(task: Task, on_file: set[tuple[str, str]], *, begins: bool) -> Ite
     yield f"- [ ] **{marked_down(task.person)}**"
     others = {*_other_lines(task)} if task.site else set()
     listed, has_pointer = on_file & others, False
+    absences = {value.absence for value in task.entries if value.value is None}
     on_file |= others
     for label, text in _lines(task):
         if (label, text) in listed:
@@ -457,7 +457,7 @@ def _checkbox(task: Task, on_file: set[tuple[str, str]], *, begins: bool) -> Ite
             continue
         if label == _BEGIN and not begins:
             continue
-        is_copied = (label.startswith(task.values_label) and text != NOT_ON_FILE) or label == REFERENCE
+        is_copied = (label.startswith(task.values_label) and text not in absences) or label == REFERENCE
         if text in (task.address, task.begin):
             markup = pointed_at(text)
         else:
@@ -489,14 +489,14 @@ def _first_values(task: Task) -> Iterator[tuple[str, str]]:
     """What a form requires, or what a page contains of what is on file."""
     for value in task.values_to_enter:
         required = " (required)" if value.required and not value.is_alternative else ""
-        yield f"{value.choice_label}{required}", value.value or NOT_ON_FILE
+        yield f"{value.choice_label}{required}", value.value or value.absence
 
 
 def _other_values(task: Task) -> Iterator[tuple[str, str]]:
     """What a form may ask for; for a page, the name, and all that is on file if its kinds of data are not known."""
     for value in task.other_values:
         if task.site or not task.page_fields or value.name == "name":
-            yield value.choice_label, value.value or NOT_ON_FILE
+            yield value.choice_label, value.value or value.absence
 
 
 def _calendar(data: ReportData, queue: tuple[Removal, ...], omitted_kinds: int) -> bytes:

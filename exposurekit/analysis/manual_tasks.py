@@ -27,6 +27,7 @@ from exposurekit.text.words import words
 
 LISTING = ("name", "age", "locations", "reference_id", "user_fields_required_for_removal")
 NOT_ON_FILE = "not on file"
+WITHHELD = "not shown by the listing"  # on file, but the site must not learn it from the opt-out
 LISTED_NAME, PAGE_TITLE = "Name as listed", "Title of the page"
 AGE, LOCATIONS, REFERENCE, CONTAINS = "Age", "Locations", "Reference", "Contains"
 NO_VALUE_TEXTS = ("not shown", "none")  # for a fact that the listing does not show; for a missing reference
@@ -37,13 +38,14 @@ NO_VALUES = (
 _REQUIRED = "user_fields_required_for_removal"
 _PAGE_FIELDS = ("name", "email", "phone_number", "address")  # what a page may show
 _FORM_FIELDS = ("name", "first_name", "last_name", "email", "phone_number", "address", "birth_date")
-_FORM_HEADINGS = ("To enter (required)", "Also on file, only if the form asks")
+_FORM_HEADINGS = ("To enter (required)", "Only if the form asks")
 _PAGE_HEADINGS = ("On file; check which one is on the page", "Also on file")
 _PAGE_KINDS = {"phone": "phone_number"}
 WHICH_NAME = (
     "You act for the person: where a step says “your name”, enter theirs, as it is on file. If a form makes you search "
     "for the listing, search for the name as listed; if it asks which listing you mean, give its reference and link."
 )
+_AS_LISTED = " as listed"  # ends the name of a field whose value is not on file
 _URL = re.compile(r"(?i)(?<![@\w.-])(?:https?://)?(?:[a-z0-9-]+\.)+[a-z]{2,}(?:/[^\s<>\"'()]*)?")
 _NAME_FIELDS = ("first_name", "middle_name", "last_name")
 _FIELD_ORDER = (
@@ -85,15 +87,26 @@ class FormValue:
     """One value that a form may ask for."""
 
     name: str  # a field of the specification; ``name`` and ``address`` are the full ones, on one line
-    value: str | None = field(repr=False)  # None: not on file
+    value: str | None = field(repr=False)  # None: there is none to enter, see `absence`
     required: bool = False  # by the site, for a removal
     is_alternative: bool = False  # an earlier value of the same field is the one to enter
     is_first_choice: bool = False  # other values of the same field follow
+    is_listed: bool = False  # not on file: the listing shows it
+    is_withheld: bool = False  # on file, but not shown by the listing: not to be entered
 
     @property
     def label(self) -> str:
-        """The field's name for people."""
-        return field_label(self.name)
+        """The field's name for people; of a value that is not on file, it says that the listing shows it."""
+        return f"{field_label(self.name)}{_AS_LISTED if self.is_listed else ''}"
+
+    @property
+    def absence(self) -> str:
+        """What to write in the place of a value that is missing."""
+        return (
+            f"the listing shows no {self.label}; enter only what it shows"
+            if self.is_withheld
+            else NOT_ON_FILE
+        )
 
     @property
     def choice_label(self) -> str:
@@ -135,7 +148,7 @@ class Task:
 
     @property
     def other_values(self) -> tuple[FormValue, ...]:
-        """The other values on file; a form may ask for them."""
+        """The other values, on file or shown by the listing; a form may ask for them."""
         return tuple(value for value in self.entries if value.value and not self._comes_first(value))
 
     @property
@@ -243,11 +256,13 @@ def with_people(
 
     The listing (see `with_listings`) decides which of several addresses is used, and which name: an alias if it has that
     and not the registered one. If it shows an address, and none on file agrees, the one that it shows is used: the site
-    must not learn another from the opt-out.
+    must not learn another from the opt-out. Of that, a required part that the listing does not show is not missing if it
+    is on file.
 
     Returns:
         The same rows with ``person`` (the name on file) and ``form_values`` (a list of texts such as
-        ``email: jo@example.com`` or ``birth_date: not on file``: first the fields that the site requires, then the
+        ``email: jo@example.com``, ``birth_date: not on file``, ``city as listed: Oakmere`` or ``zip: not shown by the
+        listing``: first the fields that the site requires, then the
         usual fields of opt-out forms; missing for an alert without steps).
 
     Source: specification, "Record", ``user_fields_required_for_removal``, and "User".
@@ -345,7 +360,8 @@ def missing_values(rows: pd.DataFrame) -> list[tuple[str, ...]]:
 
 
 def _missing_labels(entries: Iterable[FormValue]) -> tuple[str, ...]:
-    return tuple(value.label for value in entries if value.required and value.value is None)
+    missing = (one for one in entries if one.required and one.value is None and not one.is_withheld)
+    return tuple(one.label for one in missing)
 
 
 def _task(row: Mapping[str, Any], as_of: date | None) -> Task:
@@ -409,15 +425,18 @@ def _entries(row: Mapping[str, Any]) -> Iterator[FormValue]:
     is_page = _text(row.get("site")) is None  # which value is right, the page tells
     pairs = [line.partition(": ")[::2] for line in _texts(row.get("form_values"))]
     counts, previous = Counter(name for name, _ in pairs), set[str]()
-    for name, value in pairs:
+    for label, value in pairs:
+        name = label.removesuffix(_AS_LISTED)
         is_alternative = name in previous
         previous.add(name)
         yield FormValue(
             name,
-            None if value == NOT_ON_FILE else value,
+            None if value in (NOT_ON_FILE, WITHHELD) else value,
             name in required,
             is_alternative and not is_page,
             counts[name] > 1 and not is_alternative and not is_page,
+            name != label,
+            value == WITHHELD,
         )
 
 
@@ -502,6 +521,13 @@ class _Profile:
     ) -> Iterator[str]:
         """The required fields, then the usual ones, each in the order of a form."""
         address = addresses[0] if addresses else {}
+        is_listed = bool(address) and address not in self.addresses
+        listed = {"address", *address} if is_listed else set[str]()
+        withheld = (
+            {part for one in self.addresses for part in one if part not in address}
+            if is_listed
+            else set[str]()
+        )
         full = _one_line(address)
         fields = self.fields | {part: [text] for part, text in address.items()}
         if name_number >= 0:
@@ -513,8 +539,9 @@ class _Profile:
         for name in _in_form_order(required, optional, is_page):
             if name == "middle_name" and fields.get(name) == []:  # another name has another one
                 continue
-            for value in fields.get(name) or [NOT_ON_FILE]:
-                yield f"{name}: {value}"
+            label = f"{name}{_AS_LISTED if name in listed else ''}"
+            for value in fields.get(name) or [WITHHELD if name in withheld else NOT_ON_FILE]:
+                yield f"{label}: {value}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from exposurekit.analysis.manual_tasks import NO_VALUE_TEXTS, NOT_ON_FILE, Task
+from exposurekit.analysis.manual_tasks import NO_VALUE_TEXTS, FormValue, Task
 from exposurekit.analysis.step_minutes import WAITING
 from exposurekit.analysis.work_queue import DONE, STARTED, TO_DO, UNABLE
 from exposurekit.text.formatting import pluralize
@@ -57,18 +57,19 @@ def facts(task: Task) -> list[Row]:
 
 
 def sections(task: Task) -> list[Section]:
-    """Everything about a listing that somebody may copy: its facts, the values to enter, other values on file."""
+    """Everything about a listing that somebody may copy: its facts, the values to enter, other values."""
     first, other = task.value_headings
     parts = [
         ("", False, facts(task)),
-        (first, False, [_row(value.choice_label, value.value) for value in task.values_to_enter]),
-        (other, True, [_row(value.choice_label, value.value) for value in task.other_values]),
+        (first, False, [_row(value) for value in task.values_to_enter]),
+        (other, True, [_row(value) for value in task.other_values]),
     ]
     return [part for part in parts if part[2]]
 
 
-def _row(label: str, value: str | None) -> Row:
-    return (label, NOT_ON_FILE, False, "") if value is None else (label, plain(value), True, "")
+def _row(one: FormValue) -> Row:
+    is_absent = one.value is None
+    return one.choice_label, one.absence if is_absent else plain(one.value), not is_absent, ""
 
 
 @dataclass(frozen=True, slots=True)

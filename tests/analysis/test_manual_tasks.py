@@ -11,6 +11,7 @@ from exposurekit.analysis.manual_tasks import (
     LISTING,
     NO_VALUES,
     FormValue,
+    missing_values,
     step_urls,
     tasks,
     with_listings,
@@ -216,7 +217,7 @@ def test_required_values_are_apart_from_optional_ones():
     [task] = tasks(described({}, records=[RECORD | {"user_fields_required_for_removal": ["email"]}]))
     assert [value.choice_label for value in task.values_to_enter] == ["email (use this one)", "or email"]
     assert "full name" in [value.choice_label for value in task.other_values]
-    assert task.value_headings == ("To enter (required)", "Also on file, only if the form asks")
+    assert task.value_headings == ("To enter (required)", "Only if the form asks")
     assert task.cannot_start == ""
 
 
@@ -330,7 +331,24 @@ def test_an_address_that_is_not_listed_is_not_entered(locations, addresses):
     [task] = tasks(described({}, records=[RECORD | required | {"locations": locations}]))
     entered = {one.name: one.value for one in task.values_to_enter if one.value}
     assert ", ".join(entered[name] for name in ("address1", "city") if name in entered) in addresses[0]
-    assert task.missing_values == (("street",) if addresses[0] in ("Mothgate, CT", PINES) else ())
+    assert task.missing_values == (("street",) if addresses[0] == PINES else ())
+    assert [one.label for one in task.other_values if one.name == "address"][:1] == (
+        ["full address"] if addresses[0] in (ELM, PINES) else ["full address as listed"]
+    )
+
+
+def test_street_on_file_that_the_listing_lacks_is_no_blocker(monkeypatch):
+    """Asking the person for it would change nothing: the form must not learn it."""
+    required = {"user_fields_required_for_removal": ["address1", "city"], "locations": ["Mothgate, CT"]}
+    rows = described({}, records=[RECORD | required])
+    [task] = tasks(rows)
+    lines = {one.label: one.value or one.absence for one in task.values_to_enter}
+    assert lines["street"] == "the listing shows no street; enter only what it shows"
+    assert lines["city as listed"] == "Mothgate"
+    assert (task.cannot_start, missing_values(rows)) == ("", [()])
+    monkeypatch.setitem(ON_FILE, "addresses", ON_FILE["addresses"].iloc[1:])  # Tall Pines has no street
+    [task] = tasks(described({}, records=[RECORD | required]))
+    assert task.cannot_start == "Cannot start yet: no street on file. Ask the person for it."
 
 
 @pytest.mark.parametrize(

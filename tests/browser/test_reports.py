@@ -495,7 +495,7 @@ def test_pdf_has_charts_and_manual_work_on_numbered_pages(pdf):
             "kite-club.example/members/",
             "Begin at",
         ),
-        "Also on file, only if the form asks:",
+        "Only if the form asks:",
     ):
         assert words(words_of_report) in text
     assert not any(one in text for one in ("ticked", "left_scope", "2026-11-1200:00"))

@@ -986,7 +986,7 @@ def test_item_lists_values_to_enter_and_missing_values(fleet):
     assert "<em>email (use this one)</em>" in html
     assert "<em>or email</em>" in html
     assert "To enter (required):" in html
-    assert "<summary>Also on file, only if the form asks</summary>" in html
+    assert "<summary>Only if the form asks</summary>" in html
     assert '<p class="warning">differs: age 74, on file 73</p>' in html
     assert "<em>phone (use this one)</em>" in html  # as in the checklist
     assert html.count('<p class="warning">Cannot start yet: no email on file.') == 1
