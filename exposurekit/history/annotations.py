@@ -573,14 +573,16 @@ def item_key(row: Mapping[str, Any], records_by: str) -> int:
 def _listing_columns(row: Mapping[str, Any], records_by: str) -> dict[str, Any]:
     """The key of the listing or page of a step, and its site or host as a ``note``."""
     values = {name: _plain(value) for name, value in row.items()}
-    site, page = values.get("site"), values.get("link_url") or values.get("url")
+    site, page, title = (values.get(name) for name in ("site", "link_url", "link_title"))
+    if page is None and title is None:  # of a kind that the specification does not name
+        page = values.get("url")
     if values.get("record_id") is None:
-        kind, key = "link", record_keys.link_key(page, values.get("link_title"))
+        kind, key = "link", record_keys.link_key(page, title)
     else:
         record_id, reference = int(values["record_id"]), values.get("reference_id")
         kind, key = "record", record_keys.record_key(record_id, site, reference, by=records_by)
     columns = {"user_id": int(values["user_id"]), "kind": kind, "key": key, "step": values.get("step_number")}
-    return columns | {"note": site or host(page).removeprefix("www.")}
+    return columns | {"note": site or host(page or values.get("url")).removeprefix("www.")}
 
 
 def _is_number(value: object) -> bool:

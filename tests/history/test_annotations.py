@@ -256,6 +256,15 @@ def test_timed_ticks_belong_to_their_listing(collected):
     assert history.timed_steps().empty
 
 
+def test_minutes_on_a_page_without_address_belong_to_its_title(tmp_path):
+    step = {"user_id": 1, "record_id": None, "url": "https://pages.example/out", "link_url": None}
+    step |= {"site": None, "link_title": "Page 1", "step_number": 1, "step": "Write."}
+    history = History(tmp_path / "history")
+    history.tick(step, minutes=2.0)
+    history.label(step, "mine")
+    assert keys(history.timed_steps()) == keys(history.labels())
+
+
 def test_label_of_a_page_counts_in_the_work_queue(tmp_path):
     """A labelled page takes no check, and one that shows somebody else no work."""
     links = [a_link(f"https://pages.example/{number}", f"Page {number}") for number in (1, 2)]
