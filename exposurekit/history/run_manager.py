@@ -1,6 +1,7 @@
 """Run manager: begin or resume a run, load it, ingest it, and clean up after killed processes."""
 
 import contextlib
+import operator
 import secrets
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
@@ -18,10 +19,8 @@ from exposurekit.history.deliveries import ReceivedDelivery
 from exposurekit.history.ingest import Run
 from exposurekit.history.staging import RunSpec, ShardResult, StagedRun
 from exposurekit.history.storage.delta import HistoryLocked, Store
-from exposurekit.text.urls import host
 
 RESUME_PERIOD = timedelta(hours=6)
-_THIS_MACHINE = ("127.0.0.1", "::1", "localhost")
 
 Load = Callable[..., Iterator[Batch]]
 
@@ -48,7 +47,7 @@ class RunManager:
     ) -> Run:
         """Collect a run, as `History.collect`; ``part`` is the number of the shard and the number of shards."""
         if not moved:
-            self._check_source(exposure.origin)
+            self.check_source(exposure.origin)
         load = partial(exposure.iter_batches, progress=progress)
         try:
             return self._collect(exposure, load, run, part, only)
@@ -90,23 +89,24 @@ class RunManager:
             if run and (row := ingest.row_of(self.store, run)) is not None:
                 self.finish_ingest(run)
                 return replace(ingest.run_from_row(row), was_there=True)
-            if run is None and (interrupted := self._interrupted(only)) is not None:
+            if run is None and (interrupted := self._interrupted(only, exposure.origin)) is not None:
                 plan, batches = interrupted, None
             staged = staging.begin_staged(self.store, plan or self._plan(exposure, run, shards, only), number)
             if number not in staged.ends():
                 self._load(staged, number, load, batches)
             return self.ingest_if_complete(staged)
 
-    def _check_source(self, source: str) -> None:
-        """Raise if the history was collected from another service: users of the two would be mixed by their ids."""
+    def check_source(self, source: str) -> None:
+        """Raise if the history was collected from another service, as `History.check_source`."""
         if not self.store.exists():
             return
         runs = ingest.runs_table(self.store)
-        before = runs.filter(pc.equal(runs["origin"], "collect"))["source"].to_pylist()
+        runs = runs.filter(pc.equal(runs["origin"], "collect")).select(["started_at", "source"])
+        sources = [(row["started_at"], row["source"]) for row in runs.to_pylist()]
         plans = [staged.plan for staged in staging.all_staged(self.store)]
-        before += [plan.source for plan in plans if plan.origin == "collect"]
-        before = [one for one in before if one]
-        if before and _service_of(before[-1]) != _service_of(source):
+        sources += [(plan.started_at, plan.source) for plan in plans if plan.origin == "collect"]
+        by_start = sorted((one for one in sources if one[1]), key=operator.itemgetter(0))
+        if by_start and staging.service_of(by_start[-1][1]) != staging.service_of(source):
             raise ConfigurationError(
                 "this history is of another service or integrator, which runs() names as its source: users of the two would "
                 "be mixed. Collect into another history; if the service has only moved, pass moved=True (--moved) once"
@@ -124,7 +124,7 @@ class RunManager:
             is_named=run is not None,
         )
 
-    def _interrupted(self, only: tuple[int, ...] | None) -> RunSpec | None:
+    def _interrupted(self, only: tuple[int, ...] | None, source: str) -> RunSpec | None:
         """Return the unnamed run of a stopped collector if it can be resumed; end all others."""
         for staged in staging.all_staged(self.store):
             plan = staged.plan
@@ -132,16 +132,17 @@ class RunManager:
                 continue
             if not staged.is_complete and not staged.people():
                 staged.remove()  # no user was loaded
-            elif self._can_resume(staged, only):
+            elif self._can_resume(staged, only, source):
                 return plan
             else:
                 self.close_missing_shards(staged)
                 self.ingest_if_complete(staged)
         return None
 
-    def _can_resume(self, staged: StagedRun, only: tuple[int, ...] | None) -> bool:
+    def _can_resume(self, staged: StagedRun, only: tuple[int, ...] | None, source: str) -> bool:
         everyone = only is None and staged.plan.only is None
-        return everyone and not staged.is_complete and staged.updated_at + RESUME_PERIOD >= self.clock()
+        is_same = everyone and staged.plan.service == staging.service_of(source)
+        return is_same and not staged.is_complete and staged.updated_at + RESUME_PERIOD >= self.clock()
 
     def _load(self, staged: StagedRun, shard: int, load: Load, begun: Iterator[Batch] | None) -> None:
         """Load the users of a shard; ``begun`` is a load of them that has begun."""
@@ -243,12 +244,6 @@ def _closing(batches: Iterator[Batch]) -> Iterator[Iterator[Batch]]:
     finally:
         if isinstance(batches, Generator):
             batches.close()
-
-
-def _service_of(source: str) -> tuple[str, str]:
-    """The address or name of a service, and the integrator; one on this machine has another port at each start."""
-    service, _, integrator = source.rpartition(" · ")
-    return "" if host(service) in _THIS_MACHINE else service.rstrip("/").casefold(), integrator
 
 
 def _run_lock(run: str | None, shard: int) -> str:

@@ -20,13 +20,15 @@ from exposurekit.history.engines.duckdb import Files
 from exposurekit.history.record_keys import hash64
 from exposurekit.history.storage.delta import Store, has_running_owner
 from exposurekit.history.storage.schema import KINDS, STAGED, STAGED_PEOPLE
+from exposurekit.text.urls import host
 
 DIRECTORY = "staging"
 PEOPLE = "person"
 _SEQ_FILE, _UPDATED_FILE = "seq.json", "seen.json"
 _PARTS_A_SHARD = 1_000_000_000
-_IDENTITY_FIELDS = ("origin", "scope", "shards", "only", "is_named")
+_IDENTITY_FIELDS = ("origin", "scope", "shards", "only", "is_named", "service")
 _REMOVED_PREFIX = ".gone-"
+_THIS_MACHINE = ("127.0.0.1", "::1", "localhost")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,11 @@ class RunSpec:
     is_named: bool = False  # by the caller
     inbox: str | None = None  # of its deliveries,
     inbox_until: int | None = None  # and the number of the last one
+
+    @property
+    def service(self) -> tuple[str, str]:
+        """The service and the integrator of the source, as runs of the same one have them."""
+        return service_of(self.source)
 
     @property
     def continuation(self) -> str:
@@ -212,6 +219,12 @@ def _with_part(table: pa.Table, part: int, schema: pa.Schema) -> pa.Table:
     return table.append_column("part", numbers).select(schema.names).cast(schema)
 
 
+def service_of(source: str) -> tuple[str, str]:
+    """The address or name of a service, and the integrator; one on this machine has another port at each start."""
+    service, _, integrator = source.rpartition(" · ")
+    return "" if host(service) in _THIS_MACHINE else service.rstrip("/").casefold(), integrator
+
+
 def begin_staged(store: Store, plan: RunSpec, shard: int = 1) -> StagedRun:
     """Return the staged run of this name; begin it if there is none. Its start is the earliest of its shards' starts."""
     existing = find_staged(store, plan.run)
@@ -219,7 +232,7 @@ def begin_staged(store: Store, plan: RunSpec, shard: int = 1) -> StagedRun:
         getattr(existing.plan, name) != getattr(plan, name) for name in _IDENTITY_FIELDS
     ):
         raise InvalidArgument(
-            "A run of that name was begun with other shards, or for other people: choose another name"
+            "A run of that name was begun with other shards, for other people, or from another service: choose another name"
         )
     folder, name = _folder(plan.run), f"began-{shard}.json"
     store.make_directory(store.path(DIRECTORY, folder))

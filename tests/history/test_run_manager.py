@@ -9,7 +9,7 @@ import pytest
 from crash.collector_scenes import BEFORE, Canned
 from support.histories import DAWN, Clock, Person, Service, seen_through
 
-from exposurekit.errors import ConfigurationError, LoadStopped
+from exposurekit.errors import ConfigurationError, InvalidArgument, LoadStopped
 from exposurekit.history import History
 
 
@@ -112,6 +112,57 @@ def test_a_stopped_collection_is_not_continued_from_another_service(tmp_path):
         with pytest.raises(ConfigurationError, match="is of another service"):
             history.collect(Canned(BEFORE), progress=False)
         run = history.collect(Canned(BEFORE, origin="https://API.example.com/ · acme"), progress=False)
+        assert run.people["whole"] == len(BEFORE)
+
+
+STAGING = "https://staging.example.com · acme"
+
+
+@pytest.mark.parametrize(
+    ("name", "sources"),
+    [
+        (None, [PRODUCTION, STAGING, STAGING]),  # the next collection ends the run that was stopped
+        ("tuesday", [STAGING, STAGING]),  # waits until somebody finalizes it
+    ],
+)
+def test_a_move_is_passed_once_after_a_stopped_run(tmp_path, name, sources):
+    with History(tmp_path / "history") as history:
+        with pytest.raises(LoadStopped):
+            history.collect(Stopped(BEFORE, batches=1, origin=PRODUCTION), progress=False, run=name)
+        history.collect(Canned(BEFORE, origin=STAGING), progress=False, moved=True)
+        history.collect(Canned(BEFORE, origin=STAGING), progress=False)
+        assert history.runs()["source"].tolist() == sources
+        assert set(history.runs()["whole"].tolist()[-2:]) == {len(BEFORE)}
+        with pytest.raises(ConfigurationError):
+            history.collect(Canned(BEFORE, origin=PRODUCTION), progress=False)
+
+
+def test_a_run_from_before_a_move_may_be_finalized(tmp_path):
+    with History(tmp_path / "history") as history:
+        with pytest.raises(LoadStopped):
+            history.collect(Stopped(BEFORE, batches=1, origin=PRODUCTION), progress=False, run="tuesday")
+        history.collect(Canned(BEFORE, origin=STAGING), progress=False, moved=True)
+        history.finalize("tuesday")
+        history.collect(Canned(BEFORE, origin=STAGING), progress=False)
+        assert history.runs()["source"].tolist() == [STAGING, PRODUCTION, STAGING]
+
+
+def test_a_named_run_is_not_continued_from_another_service(tmp_path):
+    with History(tmp_path / "history") as history:
+        with pytest.raises(LoadStopped):
+            history.collect(Stopped(BEFORE, batches=1, origin=PRODUCTION), progress=False, run="tuesday")
+        with pytest.raises(InvalidArgument, match="or from another service: choose another name"):
+            history.collect(Canned(BEFORE, origin=STAGING), progress=False, run="tuesday", moved=True)
+        run = history.collect(Canned(BEFORE, origin=PRODUCTION), progress=False, run="tuesday")
+        assert run.people["whole"] == len(BEFORE)
+
+
+def test_one_shard_of_a_moved_run_passes_the_move(tmp_path):
+    with History(tmp_path / "history") as history:
+        history.collect(Canned(BEFORE, origin=PRODUCTION), progress=False)
+        for shard, moved in (("1/2", True), ("2/2", False)):
+            service = Canned(BEFORE, origin=STAGING)
+            run = history.collect(service, progress=False, run="monday", shard=shard, moved=moved)
         assert run.people["whole"] == len(BEFORE)
 
 
