@@ -52,7 +52,7 @@ _RUN_COLUMNS = (
 @click.option(
     "--moved",
     is_flag=True,
-    help="The service has another address or name than before; its people are the same.",
+    help="The service or the integrator has another name or address than in the last run; the people are the same.",
 )
 @auto_compact_option
 @json_option

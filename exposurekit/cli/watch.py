@@ -114,8 +114,9 @@ def watch_run(settings: _Settings) -> None:
     """Run the watch until Ctrl-C or SIGTERM.
 
     The connection comes from EXPOSUREKIT_BASE_URL, _INTEGRATION_NAME, _API_KEY and _API_SECRET, or a .env file. Failures
-    are retried, except when it first connects, and a restart continues where it stopped. With --receive, users named in a
-    webhook are reloaded minutes later; with --rules, notifications are sent and weekly reports are written.
+    are retried, except when it first connects, or if the history is of another service. A restart continues where the
+    watch stopped. With --receive, users named in a webhook are reloaded minutes later; with --rules, notifications are
+    sent and weekly reports are written.
 
     Example: exposurekit watch run --every 6h --receive 8787 --rules rules.yaml
     """

@@ -271,8 +271,8 @@ class History(Keyed):
             only: Load these people alone; the run says nothing of the others. ``people["listed"]`` of the result is how
                 many of them are registered.
             progress: Whether to show a progress bar; None: in a notebook and in a terminal.
-            moved: Whether the service may have another address, name or integrator than in the last run: its users are the
-                same as before.
+            moved: Whether the service or the integrator may have another name or address than in the last run; the people
+                are the same.
 
         Returns:
             The run and its changes; ``seq`` is None while other shards run, and ``was_there`` is set if the run was
@@ -281,8 +281,8 @@ class History(Keyed):
         Raises:
             HistoryLocked: Another process is collecting; give the run a name to share it.
             InvalidArgument: ``exposure`` is not an `Exposure`, or another argument is invalid.
-            ConfigurationError: The directory cannot be created; or the last run was collected from another service, and
-                it has not ``moved``.
+            ConfigurationError: The directory cannot be created; or the last run was collected from another service or
+                integrator, and ``moved`` is not set.
             DiskFull: No space is left. What was loaded stays staged.
             LoadStopped: Ctrl-C stopped the load; a `KeyboardInterrupt` that says whether anything was kept.
             ExposureError: The list of users could not be loaded. What was loaded stays staged.
@@ -294,6 +294,19 @@ class History(Keyed):
             raise InvalidArgument("collect() needs an Exposure, as ek.connect() returns it")
         part, chosen = _parse_shard(shard, run), None if only is None else tuple(sorted({*user_ids(only)}))
         return self._runs.collect(exposure, run=run, part=part, only=chosen, progress=progress, moved=moved)
+
+    def check_source(self, exposure: Source) -> None:
+        """Check that the last run was collected from this service and integrator, as `collect` does.
+
+        On this machine only the integrator's name is compared, because ports change.
+
+        Raises:
+            ConfigurationError: The last run was collected from another service or integrator.
+            CorruptHistory: A file is damaged or missing.
+
+        >>> history.check_source(exposure)
+        """
+        self._runs.check_source(exposure.origin)
 
     def ingest_deliveries(self, deliveries: Sequence[ReceivedDelivery], inbox: str) -> int:
         """Ingest webhook deliveries: each is an observation of the items in it, never of an absence.

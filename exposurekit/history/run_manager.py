@@ -108,8 +108,9 @@ class RunManager:
         by_start = sorted((one for one in sources if one[1]), key=operator.itemgetter(0))
         if by_start and staging.service_of(by_start[-1][1]) != staging.service_of(source):
             raise ConfigurationError(
-                "this history is of another service or integrator, which runs() names as its source: users of the two would "
-                "be mixed. Collect into another history; if the service has only moved, pass moved=True (--moved) once"
+                "this history was collected from another service or integrator, which runs() names as its source: people "
+                "of the two would be mixed. Collect into another history; if the people are the same, run exposurekit "
+                "collect --moved once, or pass moved=True"
             )
 
     def _plan(self, exposure: Source, run: str | None, shards: int, only: tuple[int, ...] | None) -> RunSpec:

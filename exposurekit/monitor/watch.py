@@ -12,6 +12,7 @@ from exposurekit.client.bulk import Batch, UserFilter
 from exposurekit.errors import ExposureError, NotFound, safe_reason
 from exposurekit.history import History
 from exposurekit.history.collector import Source
+from exposurekit.history.engines.base import CorruptHistory
 from exposurekit.history.storage.delta import HistoryLocked
 from exposurekit.monitor.status import WatchStatus
 from exposurekit.monitor.webhooks.ingest import process_inbox
@@ -91,11 +92,15 @@ class Watch:
         self._stoppable = _StoppableSource(self.source, self._stop_signal)
 
     def run(self, background: AbstractContextManager[object] | None = None) -> None:
-        """Watch until `stop` is called; raises `HistoryLocked` if another process watches with this history.
+        """Watch until `stop` is called.
 
-        `background` is a context to keep open meanwhile, such as a server; it is not entered if another process
-        watches.
+        `background` is a context to keep open meanwhile, such as a server; it is entered after the checks.
+
+        Raises `HistoryLocked` if another process watches with this history, and `ConfigurationError` if the history
+        was collected from another service.
         """
+        with suppress(CorruptHistory):  # the watch goes on: the file may be put back
+            self.history.check_source(self.source)
         wait = self.wait or self._stop_signal.wait
         sending = self.notifier.sending() if self.notifier else nullcontext()
         with self._lock(), background or nullcontext(), sending:

@@ -117,6 +117,22 @@ def test_collect_prints_one_line_and_a_repeated_run_adds_nothing(shell, fleet):
     is_silent_about(shell, first, again, runs)
 
 
+def test_a_moved_service_is_named_once(shell, fleet):
+    words = ("collect", "--history", "history")
+    assert shell.here(*words).returncode == 0
+    shell.environment["EXPOSUREKIT_INTEGRATION_NAME"] = "other"
+    fleet.user_ids.clear()
+    for refused in (shell.here(*words), shell("watch", "run", "--history", "history")):
+        assert refused.returncode == 1
+        assert "was collected from another service or integrator" in error_of(refused)
+        assert "run exposurekit collect --moved once" in error_of(refused)
+    assert fleet.user_ids == []
+    assert shell.here(*words, "--moved").returncode == 0
+    assert shell.here(*words).returncode == 0
+    runs = json.loads(shell.here("history", "runs", "--history", "history", "--json").stdout)
+    assert len(runs) == 3
+
+
 def test_a_run_that_cannot_list_people_is_not_stored(tmp_path):
     port = free_port()
     shell = shell_of(tmp_path, f"http://127.0.0.1:{port}")

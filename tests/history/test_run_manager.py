@@ -96,7 +96,7 @@ def test_a_history_refuses_another_service_unless_it_moved(tmp_path, other):
     with History(tmp_path / "history") as history:
         history.collect(Canned(BEFORE, origin=PRODUCTION), progress=False)
         for options in ({}, {"only": [1]}, {"run": "monday"}):
-            with pytest.raises(ConfigurationError, match="is of another service or integrator"):
+            with pytest.raises(ConfigurationError, match="was collected from another service or integrator"):
                 history.collect(Canned(BEFORE, origin=other), progress=False, **options)
         assert len(history.runs()) == 1
         assert history.pending_runs() == []
@@ -109,7 +109,7 @@ def test_a_stopped_collection_is_not_continued_from_another_service(tmp_path):
     with History(tmp_path / "history") as history:
         with pytest.raises(LoadStopped):
             history.collect(Stopped(BEFORE, batches=1, origin=PRODUCTION), progress=False)
-        with pytest.raises(ConfigurationError, match="is of another service"):
+        with pytest.raises(ConfigurationError, match="was collected from another service"):
             history.collect(Canned(BEFORE), progress=False)
         run = history.collect(Canned(BEFORE, origin="https://API.example.com/ · acme"), progress=False)
         assert run.people["whole"] == len(BEFORE)

@@ -185,6 +185,34 @@ def test_a_damaged_history_does_not_end_the_watch(scene, caplog):
         assert str(scene.directory) not in text
 
 
+def test_a_watch_of_a_damaged_history_starts(scene):
+    scene.history.collect(scene.exposure, progress=False)
+    for file in (scene.directory / "runs").rglob("*.parquet"):
+        file.unlink()
+    with History(scene.directory, clock=scene.clock.now) as scene.history:
+        scene.watch(scene.report).run()
+    assert scene.statuses[0]["failures_in_a_row"] == 1
+
+
+def test_a_watch_of_another_service_ends_at_its_start(scene):
+    """No retry would mend it."""
+    with a_scene(scene.directory.parent / "other", integration_name="other") as other:
+        scene.history.collect(other.exposure, progress=False)
+    opened = []
+
+    @contextmanager
+    def receiving():
+        opened.append("receiver")
+        yield
+
+    with pytest.raises(ConfigurationError, match=r"from another service or integrator.*collect --moved once"):
+        scene.watch(EVERY).run(receiving())
+    assert (scene.fleet.hours(), scene.waited, opened) == ([], [], [])
+    scene.history.collect(scene.exposure, progress=False, moved=True)
+    scene.watch(EVERY).run(receiving())
+    assert (scene.fleet.hours(), opened) == ([0, 6], ["receiver"])
+
+
 def test_rules_that_a_new_history_cannot_answer_are_logged(scene, caplog):
     """The outbox remembers the runs of a history that was replaced."""
     rules = parse_rules("send_to: {team: 'json://127.0.0.1:9'}\nrules: [{when: new, send: team}]")

@@ -106,7 +106,7 @@ class Scene:
 
 
 @contextmanager
-def a_scene(directory: Path) -> Iterator[Scene]:
+def a_scene(directory: Path, integration_name: str = "acme") -> Iterator[Scene]:
     """A service of five people and an empty history; the client never retries."""
     directory.mkdir()
     clock = FrozenClock(START)
@@ -114,7 +114,9 @@ def a_scene(directory: Path) -> Iterator[Scene]:
     no_delay = RetryPolicy(max_retries=0, initial_delay=0)
     with (
         faults.running(fleet) as server,
-        Client(server.base_url, retries=no_delay, **CREDENTIALS) as client,
+        Client(
+            server.base_url, retries=no_delay, **CREDENTIALS | {"integration_name": integration_name}
+        ) as client,
         History(directory, clock=clock.now) as history,
     ):
         exposure = Exposure(client, progress=False)
