@@ -6,7 +6,7 @@ import tempfile
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -92,9 +92,11 @@ class Notifier:
         at = self.clock()
         until_quiet_end = self.rules.after_quiet(at)
         reasons: Counter[str] = Counter()
-        for target, is_urgent, due_at, retry_at in self.outbox.unsent():
+        for target, is_urgent, due_at, retry_at, has_file in self.outbox.unsent():
             if retry_at is not None:
                 reasons[f"{target} could not be reached; next attempt at {self._wall(retry_at)}"] += 1
+            elif due_at > at and has_file:
+                reasons[f"its file could not be read; next attempt at {self._wall(due_at)}"] += 1
             elif due_at > at:
                 reasons[f"digest at {self._wall(due_at)}"] += 1
             elif until_quiet_end > at and not is_urgent:
@@ -119,12 +121,11 @@ class Notifier:
             ready = [(number, one) for number, one in due if not is_quiet or one.urgent]
             if not ready:
                 continue
-            done, failure = self._deliver(target, ready)
-            if done:
-                self.outbox.mark_sent(target, done)
+            failure = self._deliver(target, ready, at)
+            if failure == "":
                 sent += 1
-            if failure:
-                retry_at = f"{self.outbox.mark_failed(target, at):%H:%M:%S} UTC"
+            elif failure:
+                retry_at = _time(self.outbox.mark_failed(target, at))
                 _log.warning("could not notify %s: %s; next attempt at %s", target, failure, retry_at)
         return sent
 
@@ -175,25 +176,33 @@ class Notifier:
             for target in rule.send:
                 yield Notification(target, trigger.key, rule.title, line, due_at, urgent=rule.urgent)
 
-    def _deliver(self, target: str, ready: Sequence[tuple[int, Notification]]) -> tuple[list[int], str]:
-        """Send one message; return the numbers of the notifications that are done, and why others failed.
+    def _deliver(self, target: str, ready: Sequence[tuple[int, Notification]], at: datetime) -> str | None:
+        """Send one message; return why it failed, empty if it was sent, and None if nothing was to be sent.
 
         One with a file that cannot be read now, such as in a bucket that is away, waits, and the others do not.
         """
-        unreadable, files = "", list[str]()
-        with ExitStack() as stack:
-            if target in self.rules.send_to:
-                attachments = [one.attachment for _, one in ready if one.attachment is not None]
+        if target not in self.rules.send_to:  # removed from the rules since: drop them
+            self.outbox.mark_sent(target, [number for number, _ in ready])
+            return ""
+        readable, files = list[tuple[int, Notification]](), list[str]()
+        with tempfile.TemporaryDirectory(prefix="exposurekit-attachments-") as directory:
+            for number, one in ready:
                 try:
-                    files = stack.enter_context(_local_files(attachments))
+                    files += _local_file(one.attachment, Path(directory) / str(number))
                 except (OSError, ExposureError) as error:
-                    unreadable = f"a file to attach could not be read ({safe_reason(error)})"
-                    ready = [pair for pair in ready if pair[1].attachment is None]
-            done = [number for number, _ in ready]
-            if not ready or target not in self.rules.send_to:  # removed from the rules since: drop them
-                return done, unreadable
-            failure = self._send_message(target, *compose_message([one for _, one in ready]), files)
-        return ([], failure) if failure else (done, unreadable)
+                    retry_at = self.outbox.postpone(number, at)
+                    reason = f"a file to attach could not be read ({safe_reason(error)})"
+                    _log.warning(
+                        "could not notify %s: %s; next attempt at %s", target, reason, _time(retry_at)
+                    )
+                else:
+                    readable.append((number, one))
+            if not readable:
+                return None
+            failure = self._send_message(target, *compose_message([one for _, one in readable]), files)
+        if not failure:
+            self.outbox.mark_sent(target, [number for number, _ in readable])
+        return failure
 
     def _send_message(self, target: str, title: str, body: str, files: Sequence[str] = ()) -> str:
         """Send one message with files; return the failure's reason, empty if it was sent."""
@@ -211,24 +220,23 @@ class Notifier:
         return "" if sent else apprise_errors.failure_reason(lines)
 
 
-@contextmanager
-def _local_files(locations: Sequence[str]) -> Iterator[list[str]]:
-    """Yield the paths of files; one in a bucket is copied here meanwhile, and one that is gone is left out."""
-    with tempfile.TemporaryDirectory(prefix="exposurekit-attachments-") as directory:
-        files = []
-        for number, location in enumerate(locations):
-            if "://" not in location:
-                file = Path(location)
-            else:
-                parent, _, name = location.rpartition("/")
-                store = FileStore(parent, what="The address of an attachment", name="reports")
-                file = Path(directory) / str(number) / name
-                file.parent.mkdir()
-                with suppress(FileNotFoundError):
-                    file.write_bytes(store.read(store.path(name)))
-            if file.is_file():
-                files.append(str(file))
-        yield files
+def _time(at: datetime) -> str:
+    return f"{at:%H:%M:%S} UTC"
+
+
+def _local_file(location: str | None, directory: Path) -> list[str]:
+    """Return the path of a file, if there is one; one in a bucket is copied into the directory first."""
+    if location is None:
+        return []
+    file = Path(location)
+    if "://" in location:
+        parent, _, name = location.rpartition("/")
+        store = FileStore(parent, what="The address of an attachment", name="reports")
+        file = directory / name
+        directory.mkdir()
+        with suppress(FileNotFoundError):
+            file.write_bytes(store.read(store.path(name)))
+    return [str(file)] if file.is_file() else []
 
 
 def _plugin(url: str) -> Any:

@@ -153,6 +153,15 @@ class NotificationOutbox:
             )
         return retry_at
 
+    def postpone(self, number: int, at: datetime) -> datetime:
+        """Put off one notification whose file cannot be read, and no other of its target; return when it is due."""
+        due_at = at + RETRY_DELAY_MAX
+        with self._database.writing() as connection:
+            connection.execute(
+                "UPDATE notifications SET due_at = ? WHERE number = ?", (to_microseconds(due_at), number)
+            )
+        return due_at
+
     def erase(self, user_id: int) -> int:
         """Delete the unsent text about a user, so that no byte of it remains in the file; return the number of lines."""
         with self._database.writing() as connection:
@@ -185,17 +194,20 @@ class NotificationOutbox:
             row = connection.execute("SELECT count(*) FROM notifications WHERE title IS NOT NULL").fetchone()
         return int(row[0])
 
-    def unsent(self) -> list[tuple[str, bool, datetime, datetime | None]]:
-        """List the unsent notifications: target, if urgent, when it is due, and when a target that failed is tried again."""
+    def unsent(self) -> list[tuple[str, bool, datetime, datetime | None, bool]]:
+        """List the unsent notifications: target, if urgent, when due, when a failed target is tried again, if with a file."""
         with self._database.reading() as connection:
             rows = connection.execute(
-                "SELECT notifications.target, urgent, due_at, retry_at FROM notifications "
+                "SELECT notifications.target, urgent, due_at, retry_at, attachment IS NOT NULL FROM notifications "
                 "LEFT JOIN target_failures ON target_failures.target = notifications.target "
                 "WHERE title IS NOT NULL ORDER BY number"
             ).fetchall()
         return [
-            (target, bool(urgent), from_microseconds(due_at), retry_at and from_microseconds(retry_at))
-            for target, urgent, due_at, retry_at in rows
+            (
+                *(target, bool(urgent), from_microseconds(due_at)),
+                *(retry_at and from_microseconds(retry_at), bool(has_file)),
+            )
+            for target, urgent, due_at, retry_at, has_file in rows
         ]
 
     def close(self) -> None:

@@ -4,6 +4,7 @@ import json
 import logging
 import sqlite3
 from contextlib import ExitStack, closing, nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from types import SimpleNamespace
@@ -425,20 +426,37 @@ def test_an_unreachable_address_loses_and_delays_nothing(story, mail, hook, capl
     assert "could not notify chat: it responded with 500; next attempt at " in caplog.text
 
 
-def test_an_unreadable_attachment_delays_no_other_notification(story, mail, hook, caplog, monkeypatch):
+@pytest.fixture
+def reports(monkeypatch, tmp_path):
+    """One in a bucket that is away, and one here."""
     bucket = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1"}
     bucket["AWS_ENDPOINT_URL"] = f"http://127.0.0.1:{free_port()}"
     for name, value in bucket.items():
         monkeypatch.setenv(name, value)
+    page = tmp_path / "week-8.html"
+    page.write_text("<p>Week 8</p>")
+    return "s3://bucket/reports/week-9.html", str(page)
+
+
+def test_an_unreadable_attachment_delays_no_other_notification(story, mail, hook, caplog, reports):
     scene = story("when: new, send: [me, chat]")
-    at, address = scene.clock.now(), "s3://bucket/reports/week-9.html"
-    attached = Notification("me", "report", "weekly report", "week 9", at, attachment=address)
+    at, (away, here) = scene.clock.now(), reports
+    attached = Notification("me", "report", "weekly report", "week 9", at, attachment=away)
+    readable = replace(attached, trigger_key="other report", line="week 8", attachment=here)
     others = [Notification(target, "new", "new listings", "Seekfolk", at) for target in ("me", "chat")]
-    assert scene.outbox.put([attached, *others]) == 3
+    assert scene.outbox.put([attached, readable, *others]) == 4
     assert scene.notifier.send() == 2
-    assert len(hook.messages) == len(mail.mails) == 1
-    assert [*scene.notifier.unsent().values()] == [1]
+    assert len(hook.messages) == 1
+    [(_, text)] = mail.mails
+    assert ("week 8" in text, "Seekfolk" in text, "week 9" in text) == (True, True, False)
+    assert mail.files == {"week-8.html": b"<p>Week 8</p>"}
+    [(reason, waiting)] = scene.notifier.unsent().items()
+    assert (reason.partition(";")[0], waiting) == ("its file could not be read", 1)
     assert scene.outbox.due(at).keys() == set()  # it is tried again later, not at once
+    scene.outbox.put([Notification("me", "later", "new listings", "Peoplefinch", at, urgent=True)])
+    assert scene.notifier.send() == 1
+    assert len(mail.mails) == 2
+    assert scene.outbox.due(at + 15 * MINUTE).keys() == {"me"}
     assert (
         "could not notify me: a file to attach could not be read (OSError); next attempt at " in caplog.text
     )
