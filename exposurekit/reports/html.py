@@ -452,8 +452,8 @@ def _displayed(table: pd.DataFrame, key: str) -> dict[str, Any]:
     empty_columns = [] if is_own else [name for name in table if len(table) and table[name].isna().all()]
     table = table.drop(columns=empty_columns)
     notes = [
-        f"Not shown, because all values are {what}: {', '.join(_heading_words(str(name), key) for name in names)}."
-        for what, names in (("zero", zeros), ("missing", empty_columns))
+        f"Not shown, because {why}: {', '.join(_heading_words(str(name), key) for name in names)}."
+        for why, names in (("all values are zero", zeros), ("no row has a value", empty_columns))
         if names
     ]
     notes += (

@@ -642,7 +642,7 @@ def test_columns_of_zeros_or_nothing_are_named_below_their_table():
     assert heads == ["site", "open", "other", "total", "precision "]  # one's own table is whole
     displayed = _displayed(table, "by_site")
     assert [*displayed["table"]] == ["site", "open", "precision"]
-    notes = "Not shown, because all values are zero: other. Not shown, because all values are missing: found."
+    notes = "Not shown, because all values are zero: other. Not shown, because no row has a value: found."
     assert displayed["note"] == notes  # missing is not zero
     assert '<span class="interval">(interval)</span></th>' in html
     assert '>50% <span class="interval">(20\N{EN DASH}80%)</span></td>' in html
