@@ -35,9 +35,7 @@ from exposurekit.text.formatting import enumerate_words, percent, pluralize
 _PLAN_NAMED = 10  # listings of the half hour whose people are named, if they are no more
 _ACTIONS = 4  # to do now, and as many that have to wait
 _WITH_PENDING = ("by_site", "records", "changes")  # sections that tell of pending removals
-_NOT_OVERDUE = (
-    f"until then, {{}} no longer than 95% of earlier removals did ({STALLED_DAYS} days where there were few)"
-)
+_NOT_OVERDUE = f"only then {{}} waited longer than 95% of earlier removals took ({STALLED_DAYS} days where there were few)"
 _ASSUMED = "assumed"  # of what rests on no observation
 _TO_CHECK = "check that the required values are on file"
 
@@ -108,8 +106,10 @@ def _sum(
         return row
     expected, low, high = statements.removal_interval(data, requests)
     assumed = sum(removals for site, _, removals in requests if not data.decisions.get(site, (0, 0))[1])
-    basis = f"{assumed:,.1f} of these are {_ASSUMED}" if assumed else ""
-    return replace(row, expected=expected, low=low, high=high, basis=basis)
+    of_pages = sum(one.minutes or 0 for one in parts if not one.listings)
+    basis = [f"{assumed:,.1f} of these are {_ASSUMED}"] if assumed else []
+    basis += [f"the time includes {format_duration(of_pages)} for web pages"] if of_pages else []
+    return replace(row, expected=expected, low=low, high=high, basis="; ".join(basis))
 
 
 def next_actions(data: ReportData, names: AbstractSet[str], on_page: AbstractSet[str]) -> tuple[Action, ...]:
@@ -330,7 +330,7 @@ def _pending_action(data: ReportData, keys: AbstractSet[str]) -> Action | None:
         what = f"Wait for {pluralize(n, 'pending removal')}"
     return Action(
         what,
-        f"Nothing to do before {when}: {_NOT_OVERDUE.format('it takes' if n == 1 else 'they take')}.",
+        f"Nothing to do before {when}: {_NOT_OVERDUE.format('has it' if n == 1 else 'have they')}.",
         key,
         "",
         is_later=True,

@@ -508,7 +508,9 @@ def _forecast_facts(data: ReportData) -> Iterator[Fact]:
         if at_best < staying + back + new:
             low, high = statements.open_if_done_interval(data, forecast)
             band = f"(95% interval: {low:,}\N{EN DASH}{high:,})"
-            best = f"{at_best:,} at best, if every manual removal succeeds by then"
+            _, later = statements.manual_removals(data, forecast)
+            slower = ", also on slower sites" if later else ""
+            best = f"{at_best:,} at best, if every manual removal succeeds by then{slower}"
             yield Fact(
                 f"{name} if all is done",
                 f"{if_done:,}",

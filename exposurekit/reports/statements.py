@@ -177,14 +177,15 @@ def open_if_done_interval(data: ReportData, forecast: Mapping[Hashable, Any]) ->
 
 
 def slow_sites(data: ReportData, forecast: Mapping[Hashable, Any]) -> str:
-    """The sites of manual work that declare as many days as a forecast has, or what they have in common."""
-    listings = data.manual_listings.drop(_in_time(data, forecast).index)
+    """The sites of manual work that declare as many days as a forecast has, with these days, or what they have in common."""
+    listings, outcomes = data.manual_listings.drop(_in_time(data, forecast).index), outcomes_by_site(data)
     sites = sorted({*listings["site"].astype("str")})
-    days = f"{pluralize(int(forecast['days']), 'day')} or more"
-    if len(sites) > WORST_NAMED or not all(map(data.can_name, sites)):
-        return f"sites that declare {days}"
-    declare = "declares" if len(sites) == 1 else "declare"
-    return f"{enumerate_words([*map(short, sites)])}, which {declare} {days}"
+    if outcomes is None or len(sites) > WORST_NAMED or not all(map(data.can_name, sites)):
+        return f"sites that declare {pluralize(int(forecast['days']), 'day')} or more"
+    days = outcomes.assign(site=outcomes["site"].astype("str")).set_index("site")["declared_days"]
+    return enumerate_words(
+        [f"{short(site)} ({pluralize(int(days[site]), 'day')} declared)" for site in sites]
+    )
 
 
 def _in_time(data: ReportData, forecast: Mapping[Hashable, Any]) -> pd.DataFrame:

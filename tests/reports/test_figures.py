@@ -774,7 +774,10 @@ def test_expectations_without_any_observation_are_assumed(many):
     rest, total = report.totals
     assert rest.text.startswith("The other ")
     granted = [one.expected for one in report.actions if one.site == "Site 1"]
-    assert total.basis == f"{total.expected - sum(granted):,.1f} of these are assumed"
+    [pages] = [one for one in report.actions if one.minutes is not None and not one.site]
+    assert total.basis == (
+        f"{total.expected - sum(granted):,.1f} of these are assumed; the time includes {pages.time} for web pages"
+    )
 
 
 def test_page_and_table_have_the_numbers_of_each_action(many, html_of):
@@ -1180,7 +1183,7 @@ def test_requests_not_carried_out_are_part_of_open_listings(tmp_path):
     [pending] = [action for action in report.actions if action.is_later]
     later = DAWN + timedelta(days=28)
     assert pending.text == "Wait for 1 of 3 pending removals"
-    usual = "until then, it takes no longer than 95% of earlier removals did (14 days where there were few)."
+    usual = "only then has it waited longer than 95% of earlier removals took (14 days where there were few)."
     assert pending.effect == (f"Nothing to do before {later:%Y-%m-%d} (PeepFinder): {usual}")
     assert f'<a href="#{pending.section}">{pending.text}' in report.to_html()
     assert pending.section in {section.key for section in report.sections}

@@ -772,7 +772,11 @@ def shared_removals(removals_history):
 @pytest.mark.parametrize(
     ("is_shared", "begin", "where"),
     [
-        (False, "Of the 18.0 expected removals, none", "Gate, Nook and Wall, which declare 30 days or more"),
+        (
+            False,
+            "Of the 18.0 expected removals, none",
+            "Gate (30 days declared), Nook (30 days declared) and Wall (30 days declared)",
+        ),
         (True, "If all manual work is done now, no removal", "sites that declare 30 days or more"),
     ],
 )
