@@ -19,6 +19,14 @@ from exposurekit.service.storage.database import Session
 
 MAILBOX = "optout@privacy.example"
 SIGNED = ("from", "to", "subject", "date", "message-id", "content-type")
+LINK = "http://seekfolk.example/confirm?t=8f1e"
+CONFIRM = {  # the message of a site that has this link, in its definition
+    "from": "no-reply@seekfolk.example",
+    "subject": "confirm your opt-out",
+    "link_host": "seekfolk.example",
+    "link_path": "/confirm",
+    "accepted": "Your removal is confirmed",
+}
 _numbers = count()
 
 

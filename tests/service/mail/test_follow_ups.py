@@ -4,10 +4,9 @@ from datetime import timedelta
 from threading import Thread
 
 import pytest
-from support.mail import Zone, approve_drafts, request_states, signed, unsigned
+from support.mail import CONFIRM, LINK, Zone, approve_drafts, request_states, signed, unsigned
 from support.services import START
 from support.small_web import JUNIPER, Card, Folk, a_house, definition
-from support.smtp_server import an_smtp_server
 
 from exposurekit.errors import ConfigurationError
 from exposurekit.sandbox.world.asgi import html
@@ -19,14 +18,6 @@ from exposurekit.service.storage import leases, tables
 
 TO = "privacy@seekfolk.example"
 LISTED, GIVE_UP_DAYS = "Seekfolk-1", 10
-LINK = "http://seekfolk.example/confirm?t=8f1e"
-CONFIRM = {
-    "from": "no-reply@seekfolk.example",
-    "subject": "confirm your opt-out",
-    "link_host": "seekfolk.example",
-    "link_path": "/confirm",
-    "accepted": "Your removal is confirmed",
-}
 
 
 def followed_up(*also_removes, confirmed=False, template="ccpa", **changed):
@@ -44,20 +35,6 @@ def followed_up(*also_removes, confirmed=False, template="ccpa", **changed):
         **confirming,
         **changed,
     }
-
-
-@pytest.fixture(scope="module")
-def running_server(tmp_path_factory):
-    with an_smtp_server(tmp_path_factory.mktemp("smtp")) as server:
-        yield server
-
-
-@pytest.fixture
-def server(running_server):
-    running_server.envelopes.clear()
-    running_server.deliver = None
-    running_server.answer_to_recipient = running_server.answer_to_message = "250 OK"
-    return running_server
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import asyncio
 from datetime import timedelta
 
 import pytest
-from support.mail import Zone, request_states, signed, unsigned
+from support.mail import CONFIRM, LINK, Zone, request_states, signed, unsigned
 from support.services import opened
 from support.small_web import Card, Folk, a_house, by_form, definition, results_page
 
@@ -13,15 +13,6 @@ from exposurekit.service.accounts import consent
 from exposurekit.service.scanning import assisted_opt_outs, saved_pages
 from exposurekit.service.scanning.assisted_opt_outs import NotAssisted
 from exposurekit.service.storage import tables
-
-LINK = "http://seekfolk.example/confirm?t=8f1e"
-CONFIRM = {
-    "from": "no-reply@seekfolk.example",
-    "subject": "confirm your opt-out",
-    "link_host": "seekfolk.example",
-    "link_path": "/confirm",
-    "accepted": "Your removal is confirmed",
-}
 
 
 def by_person(*also_removes, confirmed=False, **changed):

@@ -33,19 +33,6 @@ def by_email(name="Seekfolk", **changed):
     }
 
 
-@pytest.fixture(scope="module")
-def running_server(tmp_path_factory):
-    with an_smtp_server(tmp_path_factory.mktemp("smtp")) as server:
-        yield server
-
-
-@pytest.fixture
-def server(running_server):
-    running_server.envelopes.clear()
-    running_server.answer_to_recipient = running_server.answer_to_message = "250 OK"
-    return running_server
-
-
 @pytest.fixture
 def site(town):
     return town.opens("Seekfolk", Folk([Card("r1")]))
